@@ -1,0 +1,15 @@
+"""seqlab: bring a file of sequences, leave with a model you own, understand and can serve."""
+
+from typing import Any
+
+__version__ = "0.1.0"
+__all__ = ["load", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """`seqlab.train` and `seqlab.load` on first use, so that `seqlab --help` does not wait for torch."""
+    if name in __all__:
+        from seqlab import run
+
+        return getattr(run, name)
+    raise AttributeError(f"module 'seqlab' has no attribute '{name}'")
