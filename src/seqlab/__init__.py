@@ -8,8 +8,12 @@ __all__ = ["load", "train"]
 
 def __getattr__(name: str) -> Any:
     """`seqlab.train` and `seqlab.load` on first use, so that `seqlab --help` does not wait for torch."""
-    if name in __all__:
-        from seqlab import run
+    if name == "load":
+        from seqlab.run import load
 
-        return getattr(run, name)
+        return load
+    if name == "train":
+        from seqlab.session import train
+
+        return train
     raise AttributeError(f"module 'seqlab' has no attribute '{name}'")

@@ -245,7 +245,9 @@ def _build_object(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
                 Fault(below + str(name), f"there is no such key{kind}.{did_you_mean(str(name), fields)} Known: {', '.join(fields) or 'none'}.")
             )
     before = len(faults)
-    given = {name: _build(hints[name], value[name], below + name, faults) for name in value if name in fields}
+    given = {
+        name: _build(hints[name], _upon_default(value[name], fields[name]), below + name, faults) for name in value if name in fields
+    }
     for name, field in fields.items():
         if name not in value and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             faults.append(Fault(below + name, "this key is missing."))
@@ -256,6 +258,15 @@ def _build_object(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
     except ValueError as error:    # __post_init__ says how two keys contradict each other
         faults.append(Fault(key, str(error)))
         return None
+
+
+def _upon_default(value: Any, field: dataclasses.Field[Any]) -> Any:
+    """A group of settings that names no kind, or the default's, changes the default instead of starting anew."""
+    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    if not isinstance(value, dict) or not dataclasses.is_dataclass(default):
+        return value
+    tree = dump(default)
+    return {**tree, **value} if value.get("kind", tree.get("kind")) == tree.get("kind") else value
 
 
 def _build_leaf(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:

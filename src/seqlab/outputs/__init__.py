@@ -1,0 +1,40 @@
+"""Outputs: pools turn the states of a row into one vector, heads turn vectors into scores."""
+
+from seqlab.outputs.heads import Direct, DirectHead, Linear, LinearHead
+from seqlab.outputs.pools import (
+    Attention,
+    AttentionPool,
+    First,
+    FirstPool,
+    Last,
+    LastPool,
+    Max,
+    MaxPool,
+    Mean,
+    MeanPool,
+    Structured,
+    StructuredPool,
+    kl_penalty,
+    overlap_penalty,
+)
+
+__all__ = [
+    "Attention",
+    "AttentionPool",
+    "Direct",
+    "DirectHead",
+    "First",
+    "FirstPool",
+    "Last",
+    "LastPool",
+    "Linear",
+    "LinearHead",
+    "Max",
+    "MaxPool",
+    "Mean",
+    "MeanPool",
+    "Structured",
+    "StructuredPool",
+    "kl_penalty",
+    "overlap_penalty",
+]

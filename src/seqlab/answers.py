@@ -1,0 +1,174 @@
+"""What the verbs that use a run print and write: predictions, explanations and costs."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from seqlab.config import parse_overrides
+from seqlab.data.read import Row
+from seqlab.errors import UserError
+from seqlab.files import written_beside
+from seqlab.model import Model, sketch
+from seqlab.parts import Facts
+from seqlab.report.cost import inspect_model, measure
+from seqlab.run import CONFIG, Prediction, Text, load
+from seqlab.settings import PRESETS, Wishes, read_file
+
+FORMATS = (".csv", ".tsv", ".jsonl")
+
+
+def predict_texts(folder: str, texts: Sequence[str], output: str, as_json: bool) -> None:
+    """Answers for texts from the command line: a line each."""
+    run = load(folder)
+    answers = run.predict([as_text(text) for text in texts])
+    if output:
+        rows = [{"text": text} | columns(answer) for text, answer in zip(texts, answers, strict=True)]
+        write_rows(Path(output), rows)
+        print(f"{len(rows):,} answers in {output}")
+        return
+    for text, answer in zip(texts, answers, strict=True):
+        print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else f"{shown(answer)}\t{text}")
+    if not as_json:
+        print(f'Next: seqlab explain {folder} "{texts[0]}" --out map.html', file=sys.stderr)
+
+
+def predict_file(folder: str, source: str, output: str, as_json: bool, settings: Sequence[str]) -> None:
+    """Answers for the rows of a file, in order, however many there are."""
+    run = load(folder)
+    answered = run.predict_rows(run.rows(source, parse_overrides(settings), labelled=False))
+    if output:
+        count = write_rows(Path(output), (kept(row) | columns(answer) for row, answer in answered))
+        print(f"{count:,} answers in {output}")
+        print(f"Next: seqlab evaluate {folder} labelled.csv", file=sys.stderr)
+        return
+    for row, answer in answered:
+        print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else f"{shown(answer)}\t{row.cells['text']}")
+
+
+def explain_texts(folder: str, texts: Sequence[str], out: str) -> None:
+    """A map for each text; several are numbered."""
+    run = load(folder)
+    path = Path(out)
+    for number, text in enumerate(texts, 1):
+        place = path if len(texts) == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        explanation = run.explain(as_text(text))
+        explanation.save(place)
+        note = f" ({explanation.note})" if explanation.note else ""
+        print(f"{explanation.label}\t{text}\n{explanation.method}{note}: {place}")
+    print(f"Next: open {place} in a browser", file=sys.stderr)
+
+
+def inspect_named(
+    words: Sequence[str], task: str, length: int, vocabulary: int, classes: int, growth: bool, as_json: bool
+) -> None:
+    """The costs of a run, of a preset or of a settings file."""
+    name, settings = words[0], [word for word in words[1:]]
+    model = _sketched(name, task, parse_overrides(settings), vocabulary, classes)
+    inspection = inspect_model(model, length)
+    if as_json:
+        tree = inspection.to_json()
+        if growth:
+            tree["growth"] = [one.to_json() for one in measure()]
+        print(json.dumps(tree))
+        return
+    print(inspection)
+    if growth:
+        print("\n".join(str(one) for one in measure()))
+    print(f"Next: seqlab train {task} reviews.csv --model {name}" if name in PRESETS.get(task, {}) else "Next: seqlab init classify", file=sys.stderr)
+
+
+def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, classes: int) -> Model:
+    if (Path(name) / CONFIG).exists():
+        run = load(name)
+        return sketch(run.settings.model, run.facts.parts)
+    is_file = name.endswith((".yaml", ".yml"))
+    wishes = Wishes(
+        task=task, preset="" if is_file else name, tree=read_file(Path(name)) if is_file else None, overrides=overrides,
+        where=name if is_file else "settings",
+    )
+    symbols = {field: vocabulary for field in ("text", "characters", "grams")}
+    return sketch(wishes.settings().model, Facts(symbols=symbols, outputs=classes))
+
+
+# Rows on their way out -------------------------------------------------------------------------------------------
+
+
+def as_text(word: str) -> Text:
+    """A pair is two texts joined by a tab."""
+    first, tab, second = word.partition("\t")
+    return (first, second) if tab else word
+
+
+def shown(answer: Prediction) -> str:
+    if answer.label is None:
+        return f"{answer.value:.4g}"
+    assert answer.scores is not None
+    return f"{answer.label}\t{answer.scores[answer.label]:.3f}"
+
+
+def kept(row: Row) -> dict[str, Any]:
+    return dict(row.record)
+
+
+def columns(answer: Prediction) -> dict[str, Any]:
+    """The columns that a prediction adds to a table."""
+    if answer.label is None:
+        return {"predicted_value": answer.value}
+    assert answer.scores is not None
+    return {"predicted_label": answer.label, "predicted_score": answer.scores[answer.label]}
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> int:
+    """Rows as a table whose format is that of the name; whole or not at all. How many there were."""
+    plain = path.with_suffix("") if path.suffix == ".gz" else path
+    if plain.suffix not in FORMATS:
+        raise UserError(
+            what=f'{path}: rows can\'t be written as "{plain.suffix or plain.name}".',
+            why="The ending of the name decides the format: .csv, .tsv or .jsonl, plain or .gz.",
+            fix=f"For instance: --output {plain.with_suffix('.csv').name}",
+        )
+    if not path.parent.is_dir():
+        raise UserError(what=f"{path}: there is no folder {path.parent}.", fix=f"Make it first: mkdir -p {path.parent}")
+    count = 0
+    with written_beside(path) as beside, _opened(beside, path.suffix == ".gz") as file:
+        write = _row_writer(file, plain.suffix)
+        for row in rows:
+            write(row)
+            count += 1
+    return count
+
+
+@contextmanager
+def _opened(path: Path, zipped: bool) -> Iterator[TextIO]:
+    with gzip.open(path, "wt", encoding="utf-8", newline="") if zipped else path.open("w", encoding="utf-8", newline="") as file:
+        yield file    # type: ignore[misc]
+
+
+def _row_writer(file: TextIO, kind: str) -> Any:
+    if kind == ".jsonl":
+        return lambda row: file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    if kind == ".tsv":    # as our reader takes it: no quotes, so no tabs or line breaks inside a cell
+        table = csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, escapechar=None, lineterminator="\n")
+    else:
+        table = csv.writer(file, lineterminator="\n")
+    first: list[bool] = []
+
+    def write(row: dict[str, Any]) -> None:
+        if not first:
+            table.writerow(row)
+            first.append(True)
+        cells = row.values()
+        if kind == ".tsv":
+            cells = [" ".join(str(cell).split("\t")).replace("\n", " ") for cell in row.values()]    # type: ignore[assignment]
+        table.writerow(cells)
+
+    return write
+
+

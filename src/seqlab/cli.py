@@ -1,0 +1,214 @@
+"""What a person types. Each verb gathers its words and hands over; torch is imported only when there is work to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from seqlab.errors import SeqlabError, UserError
+
+if TYPE_CHECKING:
+    from seqlab.settings import Wishes
+
+STARTED = time.monotonic()
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
+    help="Bring a file of sequences, leave with a model you own, understand and can serve.",
+)
+Words = Annotated[list[str] | None, typer.Argument(help="Data and settings: DATA ... key.path=value ...")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+
+@app.command()
+def train(
+    words: Annotated[list[str] | None, typer.Argument(help="TASK DATA or run.yaml, then key.path=value ...")] = None,
+    valid: Annotated[str, typer.Option(help="Validation data; without it a tenth of DATA is held out.")] = "",
+    test: Annotated[str, typer.Option(help="Test data, scored once at the end.")] = "",
+    model: Annotated[str, typer.Option(help="A preset: bow, lstm, bilstm, cnn, self-attentive, han, transformer, ...")] = "",
+    out: Annotated[str, typer.Option(help="Run folder; by default runs/<data>-<model>.")] = "",
+    minutes: Annotated[float | None, typer.Option(help="Budget in minutes, start to end.")] = None,
+    epochs: Annotated[float | None, typer.Option(help="Budget in passes over the data.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Budget in steps.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all randomness.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, ...")] = "",
+    resume: Annotated[str, typer.Option(help="Go on exactly where the run in this folder was stopped.")] = "",
+) -> None:
+    """Train a model on your data."""
+    from seqlab import session
+    from seqlab.train.progress import Progress, duration
+
+    if resume:
+        if words:
+            raise UserError(
+                what=f"--resume {resume} stands beside {' '.join(words)}.",
+                why="A resumed run goes on with its own data and settings, so that it ends as if it had not been stopped.",
+                fix=f"Write: seqlab train --resume {resume}",
+            )
+        run = session.resume(Path(resume), Progress(), STARTED)
+    else:
+        budget = {"minutes": minutes, "epochs": epochs, "steps": steps, "seed": seed, "device": device or None}
+        chosen = {f"training.{key}": value for key, value in budget.items() if value is not None}
+        chosen |= {f"data.{split}": tuple(names.split()) for split, names in (("valid", valid), ("test", test)) if names}
+        run = session.train_anew(wishes(words or [], model, chosen), out or None, Progress(), STARTED)
+    print(session.summary(run))
+    print(f"Done in {duration(time.monotonic() - STARTED)}. The report: {run.folder / 'report.html'}")
+    print(f'Next: seqlab predict {run.folder} "{session.example_text(run)}"')
+
+
+@app.command()
+def init(
+    task: Annotated[str, typer.Argument(help="classify")],
+    model: Annotated[str, typer.Option(help="A preset.")] = "",
+) -> None:
+    """Print a commented settings file."""
+    from seqlab.config import commented
+    from seqlab.settings import Wishes
+
+    settings = Wishes(task=task, preset=model, where="init").settings()
+    print(f"# Settings of {task}. Train with: seqlab train run.yaml data.train=reviews.csv")
+    print(commented(settings))
+
+
+@app.command()
+def check(words: Words = None) -> None:
+    """Read the data first: counts, lengths, labels, faults with file:line and the fix."""
+    from seqlab.session import check_data
+
+    lines, faulty = check_data(wishes(words or [], "", {}))
+    print("\n".join(lines))
+    if faulty:
+        raise typer.Exit(2)
+
+
+@app.command()
+def predict(
+    run: Annotated[str, typer.Argument(help="The run folder.")],
+    inputs: Annotated[list[str] | None, typer.Argument(help="Texts, and key.path=value settings for --input.")] = None,
+    input: Annotated[str, typer.Option("--input", help="A file of texts; - is standard input.")] = "",
+    output: Annotated[str, typer.Option("--output", help="A .csv, .tsv or .jsonl file (or .gz); input columns are kept.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Answer for texts given here or in a file."""
+    from seqlab.answers import predict_file, predict_texts
+
+    if bool(inputs and not all("=" in word for word in inputs)) == bool(input):
+        raise UserError(
+            what="Give texts or --input FILE." if not input else "Texts and --input stand side by side.",
+            why="predict answers for the texts that it is given, or for the rows of a file.",
+            fix=f'Write: seqlab predict {run} "a text", or: seqlab predict {run} --input file.csv --output answers.csv',
+        )
+    if input:
+        predict_file(run, input, output, as_json, inputs or [])
+    else:
+        predict_texts(run, inputs or [], output, as_json)
+
+
+@app.command()
+def evaluate(
+    run: Annotated[str, typer.Argument(help="The run folder.")],
+    words: Annotated[list[str] | None, typer.Argument(help="Labelled DATA, then key.path=value ...")] = None,
+    as_json: Json = False,
+) -> None:
+    """Every metric of the task, with its unit and 95 % interval, beside the baselines."""
+    from seqlab.config import parse_overrides
+    from seqlab.run import load
+
+    names, settings = split_words(words or [])
+    if not names:
+        raise UserError(what="No data is named.", why="evaluate scores a run on labelled rows.", fix=f"Write: seqlab evaluate {run} test.csv")
+    loaded = load(run)
+    scores = loaded.evaluate(names, parse_overrides(settings))
+    if as_json:
+        print(json.dumps(scores.to_json()))
+        return
+    print(scores)
+    print(f'Next: seqlab explain {run} "a text" --out map.html')
+
+
+@app.command()
+def explain(
+    run: Annotated[str, typer.Argument(help="The run folder.")],
+    texts: Annotated[list[str], typer.Argument(help="One text or several.")],
+    out: Annotated[str, typer.Option(help="map.html, map.png or map.json; several texts are numbered.")] = "map.html",
+) -> None:
+    """Where the model looked, as coloured text."""
+    from seqlab.answers import explain_texts
+
+    explain_texts(run, texts, out)
+
+
+@app.command()
+def inspect(
+    words: Annotated[list[str], typer.Argument(help="A run folder, a preset or a settings file, then key.path=value ...")],
+    task: Annotated[str, typer.Option(help="The task of the preset.")] = "classify",
+    length: Annotated[int, typer.Option(help="Positions in a sequence.")] = 128,
+    vocabulary: Annotated[int, typer.Option(help="Symbols, all counted.")] = 30_000,
+    classes: Annotated[int, typer.Option(help="Labels.")] = 2,
+    measure: Annotated[bool, typer.Option("--measure", help="Also time how the cost of layers grows, beside the prediction.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Parameters by formula and by count, work, memory, sequential steps, longest path."""
+    from seqlab.answers import inspect_named
+
+    inspect_named(words, task, length, vocabulary, classes, measure, as_json)
+
+
+@app.command()
+def demo(task: Annotated[str, typer.Argument(help="classify")] = "classify") -> None:
+    """Train on built-in data: the stress pattern of English words."""
+    from seqlab.demo import run_demo
+
+    run_demo(task, STARTED)
+
+
+def split_words(words: list[str]) -> tuple[list[str], list[str]]:
+    """Data names and `key.path=value` settings. A word with = whose file exists is a name."""
+    settings = [word for word in words if "=" in word and "." in word.split("=")[0] and not Path(word).exists()]
+    return [word for word in words if word not in settings], settings
+
+
+def wishes(words: list[str], model: str, chosen: dict[str, Any]) -> Wishes:
+    """What `train` and `check` were asked for: TASK DATA or a settings file, and settings on top."""
+    from seqlab.config import parse_overrides
+    from seqlab.settings import Wishes, read_file
+
+    names, settings = split_words(words)
+    overrides: dict[str, Any] = {**chosen, **parse_overrides(settings)}
+    if not names:
+        raise UserError(what="No task is named.", why="seqlab has to know what to learn.", fix="Write: seqlab train classify reviews.csv")
+    if names[0].endswith((".yaml", ".yml")):
+        if len(names) > 1:
+            overrides["data.train"] = tuple(names[1:])
+        return Wishes(preset=model, task="classify" if model else "", tree=read_file(Path(names[0])), overrides=overrides, where=names[0])
+    task, *data = names
+    if data:
+        overrides["data.train"] = tuple(data)
+    return Wishes(task=task, preset=model, overrides=overrides, where="settings")
+
+
+def main() -> None:
+    """The command `seqlab`: errors in three lines, exit codes as promised."""
+    try:
+        app(standalone_mode=True)
+    except SeqlabError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+    except MemoryError:
+        print("The machine has no memory left.\n  Try a smaller training.batch_tokens or model.", file=sys.stderr)
+        sys.exit(3)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

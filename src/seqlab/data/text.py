@@ -1,0 +1,224 @@
+"""Tokenizers: text ⇄ pieces ⇄ ids, learnt from the data in place and saved as plain `tokenizers` JSON.
+
+The first ids are the same in every tokenizer: [PAD] 0, [UNK] 1, [SEP] 2, [CLS] 3, [MASK] 4, [BOS] 5, [EOS] 6.
+The same texts always give the same tokenizer, byte for byte.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+
+from seqlab.config import Positive, Variant
+from seqlab.data.store import Ragged
+from seqlab.data.unigram import learn_pieces
+from seqlab.errors import UserError
+
+SPECIAL = ("[PAD]", "[UNK]", "[SEP]", "[CLS]", "[MASK]", "[BOS]", "[EOS]")
+PAD, UNK, SEP, CLS, MASK, BOS, EOS = range(len(SPECIAL))
+
+SAMPLE = 100_000_000
+"""Characters of text that a tokenizer learns from, at most: more text does not change the common pieces."""
+ENCODED_AT_ONCE = 500
+"""Texts handed to the library in one call: larger calls are slower, because their results fill the caches."""
+
+BREAK = r"<[bB][rR]\s*/?>"
+WORD = r"\w+(?:['’]\w+)*|[^\w\s]"
+"""A word, with its inner apostrophes; or a single mark."""
+
+
+class Tokenizer:
+    """Pieces of text and their ids."""
+
+    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        self.inner = inner
+        self.inner.no_truncation()
+        self.inner.no_padding()
+
+    @property
+    def size(self) -> int:
+        """How many ids there are, the special ones included."""
+        return int(self.inner.get_vocab_size())
+
+    def encode(self, texts: Sequence[str]) -> Ragged:
+        """Ids, one row a text. A text without a single piece (spaces alone) becomes one [UNK]: no row is empty."""
+        rows: list[list[int]] = []
+        for start in range(0, len(texts), ENCODED_AT_ONCE):
+            some = list(texts[start : start + ENCODED_AT_ONCE])
+            rows += [encoding.ids or [UNK] for encoding in self.inner.encode_batch_fast(some, add_special_tokens=False)]
+        return Ragged.of(rows, np.int64)
+
+    def pieces(self, text: str) -> list[str]:
+        """The parts of the text as it is written, one for each id of `encode`.
+
+        Of the pieces that share one character (bytes of a rare sign) the first shows it, the others are empty.
+        """
+        spans = self.inner.encode(text, add_special_tokens=False).offsets
+        if not spans:
+            return [SPECIAL[UNK]]
+        before = [(-1, -1), *spans[:-1]]
+        return ["" if span == last else text[span[0] : span[1]] for span, last in zip(spans, before, strict=True)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of these ids, without the special ones."""
+        return str(self.inner.decode(list(ids), skip_special_tokens=True))
+
+    def ids(self, pieces: Sequence[str]) -> list[int]:
+        """The ids of pieces that are already apart, such as the words of a tagged sentence; unknown ones are [UNK]."""
+        normalizer = self.inner.normalizer
+        plain = [piece if piece in SPECIAL or normalizer is None else normalizer.normalize_str(piece) for piece in pieces]
+        found = [self.inner.token_to_id(piece) for piece in plain]
+        return [UNK if number is None else number for number in found]
+
+    def save(self, path: Path) -> None:
+        path.write_text(self.inner.to_str(pretty=True), encoding="utf-8")
+
+    @staticmethod
+    def load(path: Path) -> Tokenizer:
+        try:
+            return Tokenizer(tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise UserError(
+                what=f"{path}: there is no such file.",
+                why="A run needs its tokenizer to read text the way it was trained.",
+                fix="Copy the whole run folder again, or train it again.",
+            ) from None
+        except Exception as error:    # the library raises plain Exception for a file it can't read
+            raise UserError(
+                what=f"{path}: this is not a tokenizer: {error}.",
+                why="The file was changed or cut short.",
+                fix="Copy the whole run folder again, or train it again.",
+            ) from None
+
+
+class TokensConfig(Variant):
+    """How text is cut into pieces."""
+
+    @abstractmethod
+    def train(self, texts: Iterable[str]) -> Tokenizer:
+        """The tokenizer that these texts call for. Reads at most a sample of 100 million characters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words(TokensConfig, kind="words"):
+    """Whole words and single marks. Rare words are [UNK]."""
+
+    lower: bool = True
+    """Whether capitals are read as small letters."""
+    vocabulary: Positive = 30_000
+    """How many different words are known, at most."""
+    least: Positive = 2
+    """How often a word must stand in the training data to be known."""
+
+    def train(self, texts: Iterable[str]) -> Tokenizer:
+        inner = tokenizers.Tokenizer(models.WordLevel({}, unk_token=SPECIAL[UNK]))
+        inner.normalizer = _normalizer(self.lower, breaks=True)
+        inner.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
+        trainer = trainers.WordLevelTrainer(
+            vocab_size=self.vocabulary + len(SPECIAL), min_frequency=self.least, special_tokens=list(SPECIAL), show_progress=False
+        )
+        inner.train_from_iterator(sample(texts), trainer)
+        return Tokenizer(inner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Characters(TokensConfig, kind="characters"):
+    """Single characters, spaces included."""
+
+    lower: bool = False
+    """Whether capitals are read as small letters."""
+    least: Positive = 1
+    """How often a character must stand in the training data to be known."""
+
+    def train(self, texts: Iterable[str]) -> Tokenizer:
+        inner = tokenizers.Tokenizer(models.WordLevel({}, unk_token=SPECIAL[UNK]))
+        inner.normalizer = _normalizer(self.lower)
+        inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+        inner.decoder = decoders.Fuse()
+        trainer = trainers.WordLevelTrainer(
+            vocab_size=1_200_000, min_frequency=self.least, special_tokens=list(SPECIAL), show_progress=False
+        )
+        inner.train_from_iterator(sample(texts), trainer)
+        return Tokenizer(inner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bpe(TokensConfig, kind="bpe"):
+    """Byte-level byte-pair encoding (Sennrich et al. 2016, on bytes): common words whole, rare ones in parts, nothing unknown."""
+
+    lower: bool = False
+    """Whether capitals are read as small letters."""
+    vocabulary: Positive | None = None
+    """How many pieces; empty: by the size of the data, 1,000 to 32,000."""
+
+    def train(self, texts: Iterable[str]) -> Tokenizer:
+        some = list(sample(texts))
+        inner = tokenizers.Tokenizer(models.BPE())
+        if self.lower:
+            inner.normalizer = normalizers.Lowercase()
+        inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        inner.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=(self.vocabulary or vocabulary_for(some)) + len(SPECIAL),
+            min_frequency=2,
+            special_tokens=list(SPECIAL),
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        )
+        inner.train_from_iterator(some, trainer)
+        return Tokenizer(inner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unigram(TokensConfig, kind="unigram"):
+    """Pieces of a unigram language model (Kudo 2018): each text is cut where its probability is highest."""
+
+    lower: bool = False
+    """Whether capitals are read as small letters."""
+    vocabulary: Positive | None = None
+    """How many pieces; empty: by the size of the data, 1,000 to 32,000."""
+
+    def train(self, texts: Iterable[str]) -> Tokenizer:
+        some = list(sample(texts))
+        normalizer, spaces = _normalizer(self.lower), pre_tokenizers.Metaspace()
+        counts: dict[str, int] = {}
+        for text in some:
+            for word, _ in spaces.pre_tokenize_str(normalizer.normalize_str(text)):
+                counts[word] = counts.get(word, 0) + 1
+        pieces = learn_pieces(counts, self.vocabulary or vocabulary_for(some))
+        inner = tokenizers.Tokenizer(models.Unigram([(piece, 0.0) for piece in SPECIAL] + pieces, unk_id=UNK))
+        inner.add_special_tokens(list(SPECIAL))
+        inner.normalizer, inner.pre_tokenizer, inner.decoder = normalizer, spaces, decoders.Metaspace()
+        return Tokenizer(inner)
+
+
+def vocabulary_for(texts: Sequence[str]) -> int:
+    """How many subwords suit this much text: 2 √characters, from 1,000 to 32,000 (4 million characters: 4,000)."""
+    wanted = 2 * math.sqrt(sum(map(len, texts)))
+    return int(min(max(round(wanted, -2), 1_000), 32_000))
+
+
+def _normalizer(lower: bool, breaks: bool = False) -> normalizers.Normalizer:
+    steps: list[normalizers.Normalizer] = [normalizers.NFC()]
+    if breaks:
+        steps.insert(0, normalizers.Replace(Regex(BREAK), "\n"))
+    if lower:
+        steps.append(normalizers.Lowercase())
+    return normalizers.Sequence(steps)
+
+
+def sample(texts: Iterable[str]) -> Iterator[str]:
+    """Texts until there are enough characters."""
+    seen = 0
+    for text in texts:
+        yield text
+        seen += len(text)
+        if seen >= SAMPLE:
+            return

@@ -1,0 +1,51 @@
+"""`seqlab demo`: a first model on built-in data, in a few minutes and without a download."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from seqlab.data.builtin import write_stress_tables
+from seqlab.data.store import cache_folder
+from seqlab.errors import UserError
+from seqlab.session import summary, train_anew
+from seqlab.settings import Wishes
+from seqlab.train.progress import Progress, duration
+
+MINUTES = 3.0
+SHOWN = 8
+"""Worked examples to print."""
+
+
+def run_demo(task: str, started: float) -> None:
+    """Train on a word's spelling → its stress pattern, and show what was learnt."""
+    import time
+
+    if task != "classify":
+        raise UserError(what=f'There is no demo "{task}".', why="The built-in data serves classify.", fix="Write: seqlab demo")
+    print("English words and their stress: from the spelling, say which syllables are stressed (1 main, 2 second, 0 none).")
+    train, valid, test = write_stress_tables(cache_folder().parent / "builtin")
+    overrides = {
+        "data.train": (str(train),), "data.valid": (str(valid),), "data.test": (str(test),), "data.tokens.kind": "characters",
+        "training.minutes": MINUTES,
+    }
+    wishes = Wishes(task="classify", preset="bilstm", overrides=overrides, where="demo")
+    run = train_anew(wishes, _free(Path("runs/demo-stress")), Progress(), started)
+    print(summary(run))
+    print("\nWords that were not in the training data:")
+    with test.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    some = rows[:: max(1, len(rows) // SHOWN)][:SHOWN]
+    for row, answer in zip(some, run.predict([row["text"] for row in some]), strict=True):
+        mark = "right" if answer.label == row["label"] else f"wrong, it is {row['label']}"
+        print(f"  {row['text']:<16} {answer.label:<8} {mark}")
+    print(f"\nDone in {duration(time.monotonic() - started)}. The report: {run.folder / 'report.html'}")
+    print(f"Next: seqlab predict {run.folder} seqlab")
+    print(f"      seqlab explain {run.folder} photography --out map.html")
+
+
+def _free(folder: Path) -> Path:
+    number, free = 2, folder
+    while free.exists():
+        free, number = folder.with_name(f"{folder.name}-{number}"), number + 1
+    return free

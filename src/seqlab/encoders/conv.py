@@ -1,0 +1,114 @@
+"""The convolutional encoder: each state is made from k neighbours, layer after layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import nn
+
+from seqlab.config import Positive, Probability
+from seqlab.nn.layers import ACTIVATIONS, Activation, Dropout
+from seqlab.parts import Cost, Encoder, EncoderConfig
+from seqlab.seq import Seq
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conv(EncoderConfig, kind="conv"):
+    """Layers of convolution over positions."""
+
+    layers: Positive = 1
+    """How many layers: they see 1 + layers·(kernel - 1) positions at stride 1."""
+    width: Positive = 128
+    """Width of the states."""
+    kernel: Positive = 3
+    """How many neighbouring positions one state is made from."""
+    stride: Literal[1, 2] = 1
+    """2 halves the length at every layer."""
+    activation: Activation = "relu"
+    """After every layer."""
+    dropout: Probability = 0.0
+    """Chance of dropping a feature before each layer but the first while training."""
+    causal: bool = False
+    """Look at positions up to t alone, instead of on both sides."""
+    residual: bool = False
+    """Add a layer's input to its result, where the sizes agree."""
+
+    def build(self, width_in: int) -> ConvEncoder:
+        return ConvEncoder(self, width_in)
+
+
+class ConvEncoder(Encoder):
+    """States (B T' D) from vectors (B T D_in): T' is T at stride 1 and is halved, rounded up, by each layer at stride 2.
+
+    L_{l+1}[t] = σ(Σ_Δ W_{l+1}[Δ] L_l[s·t + Δ] + b_{l+1}) for Δ = -(k-1)//2 ... k//2, or -(k-1) ... 0 when causal.
+    Padding is set to zero before every layer. SPEC's C1 subtracts its B, so b is -B.
+    """
+
+    layers: Sequence[nn.Conv1d]
+
+    def __init__(self, config: Conv, width_in: int) -> None:
+        super().__init__()
+        self.config = config
+        self.width = config.width
+        self.causal = config.causal and config.stride == 1
+        self.keeps_length = config.stride == 1
+        self.activate = ACTIVATIONS[config.activation]
+        self.dropout = Dropout(config.dropout)
+        widths = [width_in] + [config.width] * (config.layers - 1)
+        self.layers = nn.ModuleList(self._layer(width) for width in widths)    # type: ignore[assignment]
+
+    def _layer(self, width_in: int) -> nn.Conv1d:
+        layer = nn.Conv1d(width_in, self.width, self.config.kernel)
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="tanh" if self.config.activation == "tanh" else "relu")
+        assert layer.bias is not None
+        nn.init.zeros_(layer.bias)
+        return layer
+
+    def forward(self, x: Seq) -> Seq:
+        left, right = self._reach()
+        stride = self.config.stride
+        for number, layer in enumerate(self.layers):
+            if number > 0:
+                x = x.with_values(self.dropout(x.values))
+            padded = F.pad(x.zeroed, (0, 0, left, right))
+            # Vectors side by side are an image of one line with its channels last, which conv2d takes as it lies
+            # and conv1d would copy: 10 to 20 % slower.
+            image = padded.transpose(1, 2).unsqueeze(2)                                  # B D_in 1 T
+            found = F.conv2d(image, layer.weight.unsqueeze(2), layer.bias, stride=(1, stride))
+            states = self.activate(found.squeeze(2).transpose(1, 2))                     # B T' D
+            if self.config.residual and states.shape == x.values.shape:
+                states = states + x.values
+            x = replace(x.with_values(states), mask=x.mask[:, ::stride])
+        return x
+
+    def _reach(self) -> tuple[int, int]:
+        """How far a state looks to the left and to the right."""
+        kernel = self.config.kernel
+        return (kernel - 1, 0) if self.config.causal else ((kernel - 1) // 2, kernel // 2)
+
+    def length_after(self, length: int) -> int:
+        for _ in self.layers:
+            length = -(-length // self.config.stride)
+        return length
+
+    def costs(self, length: int) -> list[Cost]:
+        costs = []
+        kernel = self.config.kernel
+        for number, layer in enumerate(self.layers):
+            after = -(-length // self.config.stride)
+            costs.append(
+                Cost(
+                    name=f"layers.{number}",
+                    parameters=kernel * layer.in_channels * self.width + self.width,
+                    parameters_formula="k·d_in·d + d",
+                    work=kernel * after * layer.in_channels * self.width,
+                    work_formula="k·n·d_in·d",
+                    longest_path=-(-length // kernel),
+                    memory=length * layer.in_channels + after * self.width,
+                )
+            )
+            length = after
+        return costs

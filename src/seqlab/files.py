@@ -1,0 +1,84 @@
+"""Saves that are whole or not there: write beside, fsync, rename."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from seqlab.errors import MachineError
+
+
+@contextmanager
+def disk_trouble(what: str) -> Iterator[None]:
+    """Turns a full or broken disk into an error that says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG):
+            raise
+        raise MachineError(
+            what=f"{what}: {os.strerror(error.errno)}.",
+            why="Nothing was half-written: the files that were there before are as they were.",
+            fix="Free some space, then go on; a training run continues with: seqlab train --resume DIR",
+        ) from None
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """A path to write to; it takes the name `path` only when the block ends well."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with disk_trouble(f"{path} could not be saved"):
+        try:
+            yield beside
+            flush(beside)
+            os.replace(beside, path)
+            flush(path.parent)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_beside(path: Path) -> Iterator[Path]:
+    """An empty folder to fill; it takes the name `path` only when the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with disk_trouble(f"{path} could not be saved"):
+        try:
+            beside.mkdir()
+            yield beside
+            for file in beside.iterdir():
+                flush(file)
+            if not path.exists():    # another process may have been first with the same
+                beside.rename(path)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    with written_beside(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, tree: Any) -> None:
+    write_text(path, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+
+
+def flush(path: Path) -> None:
+    """Make a file, or the names in a folder, durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

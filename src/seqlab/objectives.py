@@ -1,0 +1,53 @@
+"""Terms of the loss. Each gives a sum and a count; the loop divides once all micro-batches are added up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch.nn import functional
+
+from seqlab.outputs.pools import kl_penalty, overlap_penalty
+from seqlab.parts import Batch, Objective, Output, Term
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Objective):
+    """−log p(class), with `smoothing` of the probability spread over all classes."""
+
+    smoothing: float = 0.0
+    name = "cross-entropy"
+
+    def __call__(self, output: Output, batch: Batch) -> Term:
+        assert batch.target is not None
+        total = functional.cross_entropy(output.reply.scores, batch.target, reduction="sum", label_smoothing=self.smoothing)
+        return Term(total, batch.size)
+
+
+@dataclass(frozen=True)
+class SquaredError(Objective):
+    """−log density of a Gaussian with unit variance, less its constant, times two."""
+
+    name = "squared error"
+
+    def __call__(self, output: Output, batch: Batch) -> Term:
+        assert batch.target is not None
+        total = functional.mse_loss(output.reply.scores.squeeze(-1), batch.target, reduction="sum")
+        return Term(total, batch.size)
+
+
+PENALTIES: dict[str, Callable[[Tensor], Tensor]] = {"overlap": overlap_penalty, "kl": kl_penalty}
+
+
+@dataclass(frozen=True)
+class HopPenalty(Objective):
+    """What makes the hops of structured attention look at different places (SPEC A5)."""
+
+    penalty: str = "overlap"
+    name = "penalty"
+
+    def __call__(self, output: Output, batch: Batch) -> Term:
+        weights = output.pooled.weights
+        assert weights is not None, "the task allows a penalty only with a pool that has weights"
+        return Term(PENALTIES[self.penalty](weights).sum(), batch.size)

@@ -1,0 +1,234 @@
+"""Why a model answered as it did: its attention over the pieces of one example, or gradient × input where it has none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seqlab.errors import UserError
+from seqlab.files import write_json, write_text, written_beside
+from seqlab.parts import Batch, record
+from seqlab.report.gradients import contributions, gram_contributions, is_linear
+
+if TYPE_CHECKING:
+    from seqlab.model import Model
+
+Kind = Literal["tokens", "hops", "document", "matrix", "grams"]
+Method = Literal["attention", "gradient × input", "weight × n-gram"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Map:
+    """Weights over the pieces of one example.
+
+    tokens: T weights. hops: R T, a row a hop. document: S weights over sentences, and in `words` those inside each.
+    matrix: H Q K, where each position looks, by head. grams: one weight for each n-gram of the text, in any order.
+    """
+
+    name: str
+    """What it shows, in words."""
+    kind: Kind
+    weights: np.ndarray
+    pieces: tuple[str, ...] = ()
+    sentences: tuple[tuple[str, ...], ...] = ()
+    words: tuple[np.ndarray, ...] = ()
+    signed: bool = False
+    """True: weights speak for (+) or against (−) the answer. False: shares that add up to 1."""
+
+    def to_json(self) -> dict[str, Any]:
+        tree: dict[str, Any] = {"name": self.name, "kind": self.kind, "signed": self.signed}
+        if self.kind == "document":
+            tree["sentences"] = [
+                {"weight": weight, "pieces": list(pieces), "weights": words.tolist()}
+                for weight, pieces, words in zip(self.weights.tolist(), self.sentences, self.words, strict=True)
+            ]
+            return tree
+        return tree | {"pieces": list(self.pieces), "weights": self.weights.tolist()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """One example, its answer, and what the model looked at. Draws itself in a notebook."""
+
+    text: str
+    label: str
+    """The answer: a label, or a number as text."""
+    scores: dict[str, float]
+    """Probability of each label; empty for a number."""
+    maps: tuple[Map, ...]
+    method: Method
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "text": self.text,
+            "label": self.label,
+            "scores": self.scores,
+            "method": self.method,
+            "note": self.note,
+            "maps": [one.to_json() for one in self.maps],
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write map.html, map.png or map.json, whole or not at all."""
+        from seqlab.report import maps
+
+        path = Path(path)
+        ending = path.suffix.lower()
+        if ending not in (".html", ".png", ".json"):
+            raise UserError(
+                what=f'{path}: a map can\'t be saved as "{ending or path.name}".',
+                why="The ending of the name decides the format: .html, .png or .json.",
+                fix=f"For instance: --out {path.with_suffix('.html')}",
+            )
+        if not path.parent.is_dir():
+            raise UserError(what=f"{path}: there is no folder {path.parent}.", fix=f"Make it first: mkdir -p {path.parent}")
+        if ending == ".json":
+            write_json(path, self.to_json())
+        elif ending == ".html":
+            write_text(path, maps.html_page(self))
+        else:
+            with written_beside(path) as beside:
+                beside.write_bytes(maps.png(self))
+        return path
+
+    def _repr_html_(self) -> str:
+        from seqlab.report import maps
+
+        return maps.html_notebook(self)
+
+
+Pieces = Sequence[str] | Sequence[Sequence[str]]
+
+NONE = "This model has no attention: shown is gradient × input, "
+INSIDE = "This model has no attention over what is shown here: shown is gradient × input, "
+BAG = "This model adds up its n-grams: shown is "
+EXACT = "what each adds to the score of the answer, which is exact, because the model is linear."
+FIRST_ORDER = "to first order what each piece adds to the score of the answer."
+
+
+def explain(model: Model, batch: Batch, *, pieces: Pieces, text: str, said: Mapping[str, Any]) -> Explanation:
+    """Explain the answer to the one example in `batch`.
+
+    `pieces` are the words of the model's positions; for documents, the words of each sentence; for a bag, its n-grams.
+    `said` is the answer as predicted: {"label", "scores"} or {"value"}. Shown is the pool's attention where there is some
+    (with the encoder's beside it), else the encoder's, else gradient × input.
+    """
+    assert batch.size == 1, "one example at a time"
+    model.eval()
+    with record(model) as tapes, torch.no_grad():
+        model(batch)
+    tapes = {name: tape for name, tape in tapes.items() if tape}
+    method: Method = "attention"
+    note = ""
+    if "grams" in batch.inputs:
+        method, maps = "weight × n-gram", [_gram_map(model, batch, flat(pieces))]
+        note = BAG + (EXACT if is_linear(model) else FIRST_ORDER)
+    else:
+        maps = attention_maps(tapes, pieces)
+    if not maps:
+        method, maps = "gradient × input", [_gradient_map(model, batch, pieces)]
+        note = (INSIDE if tapes else NONE) + FIRST_ORDER
+    label = f"{said['value']:.4g}" if said.get("label") is None else str(said["label"])
+    return Explanation(text=text, label=label, scores=dict(said.get("scores") or {}), maps=tuple(maps), method=method, note=note)
+
+
+# From tapes to maps --------------------------------------------------------------------------------------------------
+
+
+def attention_maps(tapes: Mapping[str, list[Tensor]], pieces: Pieces) -> list[Map]:
+    """The maps worth showing, best first: pool, then encoder. `tapes` are those of one example, by module name."""
+    outer = _pool_weights(tapes, "pool")                                           # 1 R 1 T
+    inner = _pool_weights(tapes, "input")                                          # S R 1 W
+    maps: list[Map] = []
+    if _nested(pieces) and inner is not None:
+        maps.append(_document(outer, inner, [tuple(sentence) for sentence in pieces]))
+    elif outer is not None:
+        weights = outer[0, :, 0].numpy()                                           # R T
+        shown = grouped(flat(pieces), weights.shape[1])
+        if len(weights) == 1:
+            maps.append(Map(name="attention of the pool", kind="tokens", weights=weights[0], pieces=shown))
+        else:
+            maps.append(Map(name=f"the pool's {len(weights)} hops", kind="hops", weights=weights, pieces=shown))
+    return [*maps, *_self_attention(tapes, pieces, alone=not maps)]
+
+
+def _self_attention(tapes: Mapping[str, list[Tensor]], pieces: Pieces, alone: bool) -> list[Map]:
+    """A matrix a layer of the encoder; when there is nothing else to show, first what each piece receives on average."""
+    layers = [tape[-1][0].float().cpu().numpy() for name, tape in tapes.items() if name.startswith("encoder")]    # H Q K each
+    if not layers:
+        return []
+    layers = [layer for layer in layers if layer.shape == layers[-1].shape]        # a stride in between: only those after it
+    shown = grouped(flat(pieces), layers[-1].shape[-1])
+    received = np.mean([layer.mean(axis=(0, 1)) for layer in layers], axis=0)      # K: every query gives out 1 in all
+    first = [Map(name="attention each piece receives, on average", kind="tokens", weights=received, pieces=shown)] if alone else []
+    return first + [
+        Map(name=f"self-attention, layer {place}", kind="matrix", weights=layer, pieces=shown) for place, layer in enumerate(layers, 1)
+    ]
+
+
+def _pool_weights(tapes: Mapping[str, list[Tensor]], part: str) -> Tensor | None:
+    """What the pools of a part of the model recorded; where there are two (one a direction), their mean."""
+    names = [name for name in tapes if name.split(".")[0] == part and "pool" in name.split(".")]
+    return torch.stack([torch.cat(tapes[name]).float().cpu() for name in names]).mean(dim=0) if names else None
+
+
+def _document(outer: Tensor | None, inner: Tensor, sentences: list[tuple[str, ...]]) -> Map:
+    """Word weights in every sentence, and sentence weights (all alike, when the sentences are not pooled by attention)."""
+    assert len(inner) == len(sentences), "one row of word weights a sentence"
+    words = inner[:, :, 0].mean(dim=1).numpy()                                     # S W, hops averaged
+    weights = np.full(len(sentences), 1 / len(sentences)) if outer is None else outer[0, :, 0].mean(dim=0).numpy()
+    sentences = [grouped(sentence, words.shape[1], max(map(len, sentences))) for sentence in sentences]
+    return Map(
+        name="attention over words and sentences" + (" (sentences count alike)" if outer is None else ""),
+        kind="document",
+        weights=weights,
+        sentences=tuple(sentences),
+        words=tuple(row[: len(sentence)] for row, sentence in zip(words, sentences, strict=True)),
+    )
+
+
+def _gradient_map(model: Model, batch: Batch, pieces: Pieces) -> Map:
+    found = contributions(model, batch, inner=_nested(pieces))
+    name = "what each piece adds to the score"
+    if not _nested(pieces):
+        shown = grouped(flat(pieces), found.shape[1])
+        return Map(name=name, kind="tokens", weights=found[0], pieces=shown, signed=True)
+    sentences = tuple(tuple(sentence) for sentence in pieces)
+    words = tuple(row[: len(sentence)] for row, sentence in zip(found, sentences, strict=True))
+    totals = np.array([float(row.sum()) for row in words])
+    return Map(name=name, kind="document", weights=totals, sentences=sentences, words=words, signed=True)
+
+
+def _gram_map(model: Model, batch: Batch, pieces: tuple[str, ...]) -> Map:
+    weights = gram_contributions(model, batch)
+    assert len(weights) == len(pieces), "one name for each n-gram"
+    return Map(name="what each n-gram adds to the score", kind="grams", weights=weights, pieces=pieces, signed=True)
+
+
+def _nested(pieces: Pieces) -> bool:
+    return len(pieces) > 0 and not isinstance(pieces[0], str)
+
+
+def flat(pieces: Pieces) -> tuple[str, ...]:
+    """One text for each outer position: a piece, or a whole sentence."""
+    return tuple(piece if isinstance(piece, str) else " ".join(piece) for piece in pieces)
+
+
+def grouped(pieces: Sequence[str], states: int, longest: int = 0) -> tuple[str, ...]:
+    """The pieces behind each state. An encoder with stride 2 leaves one state for two pieces, twice stride 2 one for four.
+
+    `states` are those of the longest row, of `longest` pieces; these pieces are the longest unless told.
+    """
+    stride, longest = 1, longest or len(pieces)
+    while math.ceil(longest / stride) > states:
+        stride *= 2
+    assert math.ceil(longest / stride) == states, f"{longest} pieces for {states} states"
+    return tuple(" ".join(pieces[start : start + stride]) for start in range(0, len(pieces), stride))

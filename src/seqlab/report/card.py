@@ -1,0 +1,88 @@
+"""README.md of a run: the model card, for whoever is handed the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seqlab.report.evaluate import CLASS_HEADER, TITLES, Scores, class_rows
+from seqlab.report.page import Report
+
+
+def model_card(report: Report) -> str:
+    """What the model predicts, on what data, how well, how to use it, and where it ends."""
+    return "\n\n".join(
+        [
+            f"# {_plain(report.title)}",
+            f"This model {_plain(report.purpose)}. It was made with seqlab: {report.recipe}{_size(report)}.",
+            report.training,
+            *_notes(report.notes),
+            "## Scores",
+            f"On {report.scores.examples:,} {report.split} examples that it was not trained on; 95 % intervals from the bootstrap.",
+            _score_table(report),
+            *report.verdicts,
+            *_labels(report.scores),
+            "## Use it",
+            _commands(report),
+            "## Limits",
+            _limits(report),
+            "## More",
+            "- `report.html`: curves, mistakes, maps and costs, on one page that needs no network.\n"
+            "- `config.yaml`: every setting; `seqlab train config.yaml` trains it again.\n"
+            "- `metrics.jsonl`: what training logged. `facts.json`: what the data decided. `model.safetensors`: the weights.",
+        ]
+    ) + "\n"
+
+
+def _size(report: Report) -> str:
+    return f", {report.inspection.total:,} parameters" if report.inspection else ""
+
+
+def _score_table(report: Report) -> str:
+    names = list(report.scores.metrics)
+    everyone = {"this model": report.scores, **report.scores.baselines}
+    lines = ["| | " + " | ".join(TITLES.get(name, name) for name in names) + " |", "|---" * (len(names) + 1) + "|"]
+    lines += [f"| {_plain(who)} | " + " | ".join(str(one.metrics[name]) for name in names) + " |" for who, one in everyone.items()]
+    return "\n".join(lines)
+
+
+def _labels(scores: Scores, most: int = 30) -> list[str]:
+    if not scores.per_class or len(scores.per_class) > most:
+        return []
+    lines = ["| " + " | ".join(CLASS_HEADER) + " |", "|---" * len(CLASS_HEADER) + "|"]
+    lines += ["| " + " | ".join(_plain(cell) for cell in row) + " |" for row in class_rows(scores.per_class)]
+    return ["\n".join(lines)]
+
+
+def _commands(report: Report) -> str:
+    answer = "value" if report.number else "label"
+    return (
+        "In this folder:\n\n```\nseqlab predict . \"a text of yours\"\nseqlab evaluate . more.csv\n"
+        'seqlab explain . "a text of yours" --out map.html\n```\n\n'
+        f'```python\nimport seqlab\n\nrun = seqlab.load(".")\nrun.predict(["a text of yours"])[0].{answer}\n```'
+    )
+
+
+def _limits(report: Report) -> str:
+    lines = [
+        "- It knows texts like those it was trained on. For others the scores above say nothing: evaluate it on your own.",
+        "- It repeats what its data holds, mistakes and prejudice included.",
+    ]
+    if not report.number:
+        lines.append("- It always answers with one of its labels, also when none fits. Its probabilities are not calibrated.")
+        rare = [one.label for one in report.scores.per_class if one.examples < 30]
+        if rare:
+            shown = ", ".join(_plain(label) for label in rare[:8]) + (", ..." if len(rare) > 8 else "")
+            lines.append(f"- Scores of classes with fewer than 30 {report.split} examples are rough: {shown}.")
+    if report.split == "valid":
+        lines.append("- The best weights were chosen on the validation examples it is scored on, so the scores are a little too good.")
+    return "\n".join(lines)
+
+
+def _notes(notes: Sequence[str]) -> list[str]:
+    return ["\n".join(["About the data:", "", *(f"- {_plain(note)}" for note in notes)])] if notes else []
+
+
+def _plain(text: str) -> str:
+    """A user's words as Markdown shows them: on one line, with no mark-up of their own."""
+    line = " ".join(text.split())
+    return "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in line)

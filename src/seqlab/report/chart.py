@@ -1,0 +1,169 @@
+"""Small charts as inline SVG. Colours are the page's, so they follow its light and dark scheme."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 460, 250
+LEFT, RIGHT, TOP, BOTTOM = 52, 14, 26, 40
+COLOURS = ("--c1", "--c2", "--c3", "--c4")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a chart; points that are not finite numbers are left out."""
+
+    name: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+
+    @property
+    def points(self) -> list[tuple[float, float]]:
+        return [(x, y) for x, y in zip(self.xs, self.ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar, with the interval around its value."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    strong: bool = False
+
+
+def line_chart(
+    title: str,
+    curves: Sequence[Curve],
+    across: str = "step",
+    span: tuple[float, float] | None = None,
+    best: tuple[float, float] | None = None,
+) -> str:
+    """Curves over a common axis that reaches over `span` at least. `best` is a point to mark."""
+    points = [point for curve in curves for point in curve.points]
+    if not points:
+        return ""
+    xs = [*(x for x, _ in points), *(span or ())]
+    x_ticks = ticks(min(xs), max(xs))
+    y_ticks = ticks(min(y for _, y in points), max(y for _, y in points))
+    x_from, x_to, y_from, y_to = x_ticks[0], x_ticks[-1], y_ticks[0], y_ticks[-1]
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return (
+            LEFT + (x - x_from) / (x_to - x_from) * (WIDTH - LEFT - RIGHT),
+            HEIGHT - BOTTOM - (y - y_from) / (y_to - y_from) * (HEIGHT - TOP - BOTTOM),
+        )
+
+    parts = [_grid(x_ticks, y_ticks, at), f'<text x="{LEFT}" y="{HEIGHT - 4}" class="soft">{escape(across)}</text>']
+    legend = WIDTH - RIGHT
+    for place, curve in reversed(list(enumerate(curves))):
+        if not curve.points:
+            continue
+        colour = COLOURS[place % len(COLOURS)]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in thinned(curve.points)))
+        parts.append(f'<polyline points="{path}" fill="none" stroke="var({colour})" stroke-width="2" stroke-linejoin="round"/>')
+        if len(curve.points) == 1:
+            x, y = at(*curve.points[0])
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="var({colour})"/>')
+        parts.append(f'<text x="{legend}" y="14" text-anchor="end" style="fill:var({colour})">{escape(curve.name)}</text>')
+        legend -= 7 * len(curve.name) + 14
+    if best:
+        x, y = at(*best)
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" class="best"/>')
+    return _svg(title, HEIGHT, parts)
+
+
+def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None = None) -> str:
+    """Horizontal bars from zero (or from `whole`'s start), with whiskers for the intervals."""
+    lows, highs = [bar.low for bar in bars], [bar.high for bar in bars]
+    marks = ticks(*(whole or (min(0.0, *lows), max(highs))))
+    start, end = marks[0], marks[-1]
+    left, row = 110, 30
+    height = TOP + row * len(bars) + 26
+
+    def at(value: float) -> float:
+        return left + (value - start) / (end - start) * (WIDTH - left - 58)
+
+    parts = [
+        f'<line x1="{at(mark):.1f}" x2="{at(mark):.1f}" y1="{TOP}" y2="{height - 26}" class="rule"/>'
+        f'<text x="{at(mark):.1f}" y="{height - 10}" text-anchor="middle" class="soft">{tick_text(mark, marks)}</text>'
+        for mark in marks
+    ]
+    for place, bar in enumerate(bars):
+        middle = TOP + row * place + row / 2
+        x0, x1 = sorted((at(max(start, min(0.0, end))), at(bar.value)))
+        colour, weight = ("--c1", ' font-weight="600"') if bar.strong else ("--soft", "")
+        low, high, wide = at(bar.low), at(bar.high), max(1.0, x1 - x0)
+        parts.append(
+            f'<text x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end"{weight}>{escape(bar.name)}</text>'
+            f'<rect x="{x0:.1f}" y="{middle - 8:.1f}" width="{wide:.1f}" height="16" rx="2" fill="var({colour})" opacity=".75"/>'
+            f'<path class="whisker" d="M{low:.1f} {middle:.1f}H{high:.1f}M{low:.1f} {middle - 5:.1f}v10M{high:.1f} {middle - 5:.1f}v10"/>'
+            f'<text x="{at(max(bar.high, bar.value)) + 8:.1f}" y="{middle + 4:.1f}">{bar.value:.3f}</text>'
+        )
+    return _svg(title, height, parts)
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers that enclose low and high, about so many."""
+    if high <= low:
+        low, high = low - (abs(low) or 1) * 0.1, high + (abs(high) or 1) * 0.1
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(step * place, 12) for place in range(first, last + 1)]
+
+
+def tick_text(value: float, among: Sequence[float]) -> str:
+    """A tick with just the decimals that tell it from its neighbours; thousands as k, millions as M."""
+    size, step = max(abs(mark) for mark in among), among[1] - among[0]
+    for unit, letter in ((1e6, "M"), (1e3, "k")):
+        if size >= 10 * unit or (unit == 1e6 and size >= unit):
+            return f"{value / unit:g}{letter}" if value else "0"
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    if round(step, decimals) != round(step, decimals + 1):
+        decimals += 1
+    return f"{value:,.{min(decimals, 8)}f}"
+
+
+def thinned(points: Sequence[tuple[float, float]], limit: int = 300) -> list[tuple[float, float]]:
+    """At most so many points: neighbours are averaged, the last is kept."""
+    if len(points) <= limit:
+        return list(points)
+    size = math.ceil(len(points) / (limit - 1))
+    groups = [points[start : start + size] for start in range(0, len(points), size)]
+    means = [(sum(x for x, _ in group) / len(group), sum(y for _, y in group) / len(group)) for group in groups]
+    return [*means, points[-1]]
+
+
+def _grid(x_ticks: Sequence[float], y_ticks: Sequence[float], at: Callable[[float, float], tuple[float, float]]) -> str:
+    parts = []
+    for tick in y_ticks:
+        _, y = at(x_ticks[0], tick)
+        parts.append(
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="rule"/>'
+            f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" class="soft">{tick_text(tick, y_ticks)}</text>'
+        )
+    for tick in x_ticks:
+        x, _ = at(tick, y_ticks[0])
+        words = tick_text(tick, x_ticks)
+        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle" class="soft">{words}</text>')
+    return "".join(parts)
+
+
+def _svg(title: str, height: float, parts: Sequence[str]) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title)}" class="chart">'
+        f'<text x="0" y="14" font-weight="600">{escape(title)}</text>{"".join(parts)}</svg>'
+    )
+
+
+CSS = """
+.chart{width:100%;height:auto;display:block;font-size:12px;overflow:visible}.chart text{fill:var(--text)}
+.chart .soft{fill:var(--soft)}.chart .rule{stroke:var(--line)}
+.chart .best{fill:var(--card);stroke:var(--text);stroke-width:2}.chart .whisker{stroke:var(--text);stroke-width:1.5;fill:none}
+"""

@@ -1,0 +1,261 @@
+"""Scores of a model on a set of examples: each with its unit and 95 % interval, beside what needs no model at all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float, Int, Num
+
+from seqlab.metrics import F1, MAE, MSE, R2, Accuracy, MacroF1, Metric, Precision, Recall, bootstrap, confusion
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+TITLES = {metric.name: metric.title for metric in (Accuracy, MacroF1, MSE, MAE, R2)}
+"""How a person writes the name of a metric."""
+LOWER = {metric.name for metric in (MSE, MAE) if metric.better == "lower"}
+"""Metrics of which less is better."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A value and the interval that holds it with 95 % confidence."""
+
+    value: float
+    low: float
+    high: float
+    unit: str
+
+    @classmethod
+    def of(cls, metric: Metric, counts: Num[np.ndarray, "N K"], times: Int[np.ndarray, " N"] | None = None) -> Score:
+        return cls(*bootstrap(metric, counts, times), metric.unit)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"value": self.value, "low": self.low, "high": self.high, "unit": self.unit}
+
+    def __str__(self) -> str:
+        return f"{number(self.value)}  ({number(self.low)} to {number(self.high)})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassScores:
+    """One class: how many examples are of it, and how well they were told apart from the others."""
+
+    label: str
+    examples: int
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """All scores of one evaluation. Prints as a table."""
+
+    task: str
+    metrics: dict[str, Score]
+    """By name; the first is the one that decides which model is better."""
+    examples: int
+    seconds: float = 0.0
+    labels: tuple[str, ...] = ()
+    per_class: tuple[ClassScores, ...] = ()
+    confusion: Int[np.ndarray, "C C"] | None = None
+    """Rows: what was meant; columns: what was said."""
+    baselines: Mapping[str, Scores] = field(default_factory=dict)
+    """Simpler answers to the same examples, by name: "majority", "bow"."""
+
+    @property
+    def main(self) -> str:
+        """The name of the deciding metric."""
+        return next(iter(self.metrics))
+
+    def to_json(self) -> dict[str, Any]:
+        """As promised for `evaluate --json`, with more where the task has more to say."""
+        tree: dict[str, Any] = {
+            "task": self.task,
+            "metrics": {name: score.to_json() for name, score in self.metrics.items()},
+            "examples": self.examples,
+            "seconds": round(self.seconds, 3),
+        }
+        if self.labels:
+            tree["labels"] = list(self.labels)
+        if self.per_class:
+            tree["per_class"] = {
+                one.label: {"examples": one.examples, "precision": one.precision, "recall": one.recall, "f1": one.f1}
+                for one in self.per_class
+            }
+        if self.confusion is not None:
+            tree["confusion"] = self.confusion.tolist()
+        if self.baselines:
+            tree["baselines"] = {
+                name: {metric: score.to_json() for metric, score in scores.metrics.items()}
+                for name, scores in self.baselines.items()
+            }
+        return tree
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Metric, value, interval, unit and the baselines' values, as text."""
+        others = [[number(scores.metrics[name].value) for scores in self.baselines.values()] for name in self.metrics]
+        return [
+            (TITLES.get(name, name), number(score.value), f"{number(score.low)} to {number(score.high)}", score.unit, *beside)
+            for (name, score), beside in zip(self.metrics.items(), others, strict=True)
+        ]
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        return ("metric", "value", "95 % interval", "unit", *self.baselines)
+
+    def __str__(self) -> str:
+        parts = [aligned([self.header, *self.rows()], left=(0, 3))]
+        if self.per_class:
+            parts.append(aligned([CLASS_HEADER, *class_rows(self.per_class)]))
+        return "\n\n".join([*parts, f"{self.examples:,} examples{self._time()}"])
+
+    def _time(self) -> str:
+        return f" in {self.seconds:.1f} s" if self.seconds else ""
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
+        note = f"{self.examples:,} examples{self._time()}"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{note}</p>"
+
+
+CLASS_HEADER = ("class", "examples", "precision", "recall", "F1")
+
+
+def evaluate_labels(
+    probabilities: Float[np.ndarray, "N C"],
+    meant: Int[np.ndarray, " N"],
+    labels: Sequence[str],
+    *,
+    task: str = "classify",
+    seconds: float = 0.0,
+    baselines: Mapping[str, Scores] | None = None,
+) -> Scores:
+    """Scores of the most probable labels. `meant` are places in `labels`."""
+    said = probabilities.argmax(axis=1)
+    return score_labels(said, meant, labels, task=task, seconds=seconds, baselines=baselines)
+
+
+def score_labels(
+    said: Int[np.ndarray, " N"],
+    meant: Int[np.ndarray, " N"],
+    labels: Sequence[str],
+    *,
+    task: str = "classify",
+    seconds: float = 0.0,
+    baselines: Mapping[str, Scores] | None = None,
+) -> Scores:
+    """Scores of labels that were said. Examples with the same pair of labels count alike, so all runs over the matrix."""
+    matrix = confusion(said, meant, len(labels))
+    means, says = np.nonzero(matrix)
+    times = matrix[means, says]
+    metrics: list[Metric] = [Accuracy(), MacroF1(len(labels))]
+    kinds = (Precision, Recall, F1)
+    totals = [[float(kind(c).score(times @ kind(c).count(says, means))) for kind in kinds] for c in range(len(labels))]
+    return Scores(
+        task=task,
+        metrics={metric.name: Score.of(metric, metric.count(says, means), times) for metric in metrics},
+        examples=len(meant),
+        seconds=seconds,
+        labels=tuple(labels),
+        per_class=tuple(
+            ClassScores(label=label, examples=int(matrix[c].sum()), precision=totals[c][0], recall=totals[c][1], f1=totals[c][2])
+            for c, label in enumerate(labels)
+        ),
+        confusion=matrix,
+        baselines=baselines or {},
+    )
+
+
+def evaluate_numbers(
+    said: Num[np.ndarray, " N"],
+    meant: Num[np.ndarray, " N"],
+    *,
+    centre: float = 0.0,
+    task: str = "classify",
+    seconds: float = 0.0,
+    baselines: Mapping[str, Scores] | None = None,
+) -> Scores:
+    """Scores of numbers. `centre` is any typical target, best the training mean: it keeps R² exact for large targets."""
+    metrics: list[Metric] = [MSE(), MAE(), R2(centre)]
+    return Scores(
+        task=task,
+        metrics={metric.name: Score.of(metric, metric.count(said, meant)) for metric in metrics},
+        examples=len(meant),
+        seconds=seconds,
+        baselines=baselines or {},
+    )
+
+
+def majority(
+    counts: Int[np.ndarray, " C"], meant: Int[np.ndarray, " N"], labels: Sequence[str], *, task: str = "classify"
+) -> Scores:
+    """Always the commonest label of the training data, whose counts these are."""
+    return score_labels(np.full(len(meant), int(counts.argmax())), meant, labels, task=task)
+
+
+def training_mean(mean: float, meant: Num[np.ndarray, " N"], *, task: str = "classify") -> Scores:
+    """Always the mean of the training targets."""
+    return evaluate_numbers(np.full(len(meant), mean), meant, centre=mean, task=task)
+
+
+def verdict(scores: Scores, name: str = "bow") -> str:
+    """One honest sentence about the model and one baseline."""
+    metric = scores.main
+    ours, theirs = scores.metrics[metric], scores.baselines[name].metrics[metric]
+    title, lower = TITLES.get(metric, metric), metric in LOWER
+    gain = theirs.value - ours.value if lower else ours.value - theirs.value
+    apart = ours.low > theirs.high or ours.high < theirs.low
+    amount = f"{number(abs(gain))} {title}" if lower else f"{100 * abs(gain):.1f} points of {title}"
+    doubt = "" if apart else " (the intervals overlap: more examples would tell for sure)"
+    if abs(gain) < 1e-12:
+        return f"Level with {name} in {title}: prefer the cheaper of the two."
+    if gain > 0:
+        return f"Ahead of {name} by {amount}{doubt}."
+    return f"{name} is better by {amount}: use it{doubt}."
+
+
+# Writing it down -----------------------------------------------------------------------------------------------------
+
+
+def number(value: float) -> str:
+    """Three decimals for a share; four digits for anything larger."""
+    if not math.isfinite(value):
+        return "–"
+    if abs(value) < 10:
+        return f"{value:.3f}" if abs(value) >= 0.001 or value == 0 else f"{value:.1e}"
+    return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
+
+
+def class_rows(per_class: Sequence[ClassScores]) -> list[tuple[str, ...]]:
+    return [(one.label, f"{one.examples:,}", number(one.precision), number(one.recall), number(one.f1)) for one in per_class]
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """Rows of text as columns; those in `left` start at the left, numbers end at the right. The first row is the header."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    lines = [
+        "  ".join(row[place].ljust(width) if place in left else row[place].rjust(width) for place, width in enumerate(widths))
+        for row in rows
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def table(scores: Scores) -> Table:
+    """The scores for a terminal, drawn by rich."""
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False)
+    for place, name in enumerate(scores.header):
+        drawn.add_column(name, justify="left" if place in (0, 3) else "right", style="bold" if place == 1 else "")
+    for row in scores.rows():
+        drawn.add_row(*(Text(cell) for cell in row))    # text, so that a label like [b] is not read as markup
+    return drawn

@@ -1,0 +1,379 @@
+"""Explanations drawn: coloured text as HTML, the same as a picture."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from seqlab.errors import UserError
+from seqlab.report.evaluate import number
+from seqlab.report.html import notebook, page, shortened
+
+if TYPE_CHECKING:
+    from seqlab.report.attention import Explanation, Map
+
+MOST_NUMBERS = 6_000_000
+"""A page carries at most so many self-attention weights (a byte each); beyond it, heads are averaged."""
+MOST_GRAMS = 24
+
+CSS = """
+.w{font-size:1.05rem;line-height:2;margin:.35rem 0;overflow-wrap:anywhere}
+.w span{border-radius:4px;padding:.14em .18em;background:rgb(var(--heat)/calc(var(--w,0)*var(--heat-top)))}
+.w.tight span{padding:.14em 0;border-radius:2px}
+.w.signed span{background:rgb(var(--for)/calc(var(--w,0)*.8))}
+.w.signed span.n{background:rgb(var(--against)/calc(var(--w,0)*.8))}
+.matrix .w span{cursor:default}.matrix .w span.at{outline:2px solid var(--text)}
+.legend{display:flex;flex-wrap:wrap;gap:.5rem;align-items:center;color:var(--soft);font-size:.82rem;margin:.3rem 0 .5rem}
+.ramp{display:inline-block;width:7rem;height:.7rem;border-radius:3px;
+background:linear-gradient(90deg,rgb(var(--heat)/0),rgb(var(--heat)/var(--heat-top)));border:1px solid var(--line)}
+.ramp.signed{background:linear-gradient(90deg,rgb(var(--against)/.8),rgb(var(--against)/0) 50%,
+rgb(var(--for)/0) 50%,rgb(var(--for)/.8))}
+.hop{display:grid;grid-template-columns:3.6rem 1fr;gap:.4rem;align-items:baseline;border-top:1px solid var(--line)}
+.hop:first-of-type{border-top:0}.hop>b{color:var(--soft);font-weight:600;font-size:.82rem}
+.sentence{display:grid;grid-template-columns:6rem 3.2rem 1fr;gap:.6rem;align-items:center}
+.sentence .w{margin:.1rem 0;line-height:1.8}
+.sentence .num,.gram .num{color:var(--soft);font-size:.82rem;font-variant-numeric:tabular-nums;text-align:right}
+.track{height:.7rem;background:var(--faint);border-radius:3px;overflow:hidden}
+.track i{display:block;height:100%;background:rgb(var(--heat))}
+.track.for i{background:rgb(var(--for))}.track.against i{background:rgb(var(--against))}
+.answer{display:flex;flex-wrap:wrap;gap:.3rem 1.4rem;align-items:baseline;margin:0 0 .5rem}.answer b{font-size:1.1rem}
+.gram{display:grid;grid-template-columns:minmax(6rem,14rem) 1fr 4rem;gap:.7rem;align-items:center;padding:.12rem 0}
+.grams{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:.3rem 2.2rem}
+.matrix .controls{display:flex;flex-wrap:wrap;gap:.9rem;align-items:center;font-size:.875rem;color:var(--soft);margin:.2rem 0}
+.matrix [hidden]{display:none}.matrix .rows{display:flex;flex-wrap:wrap;gap:.4rem 1rem;align-items:flex-end}
+.matrix select{font:inherit;color:var(--text);background:var(--card);border:1px solid var(--line);border-radius:5px;padding:.1rem .3rem}
+.matrix canvas{display:block;max-width:100%;margin:.7rem 0 .2rem;border:1px solid var(--line);image-rendering:pixelated}
+@media (max-width:36rem){.sentence{grid-template-columns:3rem 1fr}.sentence .num{display:none}}
+"""
+
+SCRIPT = """
+for (const box of document.querySelectorAll('.matrix:not([data-ready])')) {
+  box.dataset.ready = 1;
+  const data = JSON.parse(box.querySelector('script').textContent), layers = data.layers.map(l => ({
+    heads: l.heads, size: l.size, top: l.top, bytes: Uint8Array.from(atob(l.bytes), c => c.charCodeAt(0))}));
+  const [layerMenu, headMenu] = box.querySelectorAll('select'), spans = box.querySelectorAll('.w span'),
+    canvas = box.querySelector('canvas'), most = box.querySelector('.most'), startMost = most.textContent,
+    start = [...spans].map(s => s.style.getPropertyValue('--w')), titles = [...spans].map(s => s.title), n = spans.length;
+  let at = -1;
+  for (const element of box.querySelectorAll('[hidden]')) element.hidden = false;
+  const menu = (element, many) => { for (let i = 0; i < many; i++) element.add(new Option(i + 1, i)); };
+  menu(layerMenu, layers.length); menu(headMenu, layers[0].heads);
+  function look(q) {                       // where position q looks, averaged over the chosen layers and heads
+    const out = new Float64Array(n), ls = layerMenu.value === '' ? layers : [layers[+layerMenu.value]];
+    for (const l of ls) {
+      const hs = headMenu.value === '' ? [...Array(l.heads).keys()] : [+headMenu.value];
+      for (const h of hs) {
+        const row = (h * n + q) * n, top = l.top[h * n + q] / 255 / hs.length / ls.length;
+        for (let k = 0; k < n; k++) out[k] += l.bytes[row + k] * top;
+      }
+    }
+    return out;
+  }
+  function draw() {
+    const cell = Math.max(1, Math.min(18, Math.floor(440 / n))), ink = canvas.getContext('2d');
+    canvas.width = canvas.height = n * cell;
+    const colour = getComputedStyle(box).getPropertyValue('--heat').trim().split(/ +/).join(',');
+    for (let q = 0; q < n; q++) {
+      const row = look(q), top = Math.max(...row) || 1;
+      for (let k = 0; k < n; k++) {
+        ink.fillStyle = `rgba(${colour},${row[k] / top})`;
+        ink.fillRect(k * cell, q * cell, cell, cell);
+      }
+    }
+  }
+  function show() {
+    const row = at < 0 ? null : look(at), top = row ? Math.max(...row) || 1 : 1;
+    spans.forEach((span, k) => {
+      span.style.setProperty('--w', row ? (row[k] / top).toFixed(3) : start[k]);
+      span.classList.toggle('at', k === at);
+      span.title = row ? row[k].toFixed(3) : titles[k];
+    });
+    most.textContent = row ? top.toFixed(3) : startMost;
+  }
+  spans.forEach((span, k) => {
+    span.addEventListener('mouseenter', () => { at = k; show(); });
+    span.addEventListener('click', () => { at = k; show(); });
+  });
+  canvas.addEventListener('mousemove', event => {
+    const q = Math.min(n - 1, Math.max(0, Math.floor(event.offsetY / canvas.clientHeight * n)));
+    if (q !== at) { at = q; show(); }
+  });
+  for (const element of [box.querySelector('.w'), canvas]) element.addEventListener('mouseleave', () => { at = -1; show(); });
+  for (const element of [layerMenu, headMenu]) element.addEventListener('change', () => { draw(); show(); });
+  draw();
+}
+"""
+
+
+# HTML ----------------------------------------------------------------------------------------------------------------
+
+
+def html_page(explanation: Explanation) -> str:
+    """A document of its own."""
+    title = f"{explanation.label}: {shortened(explanation.text, 60)}"
+    body = f'<h1>What the model looked at</h1>\n<div class="card">{html_part(explanation)}</div>'
+    return page(title, body, CSS, SCRIPT)
+
+
+def html_notebook(explanation: Explanation) -> str:
+    """A cell's output."""
+    return notebook(html_part(explanation), CSS, SCRIPT)
+
+
+def html_part(explanation: Explanation) -> str:
+    """A piece of a page that has our CSS and SCRIPT: the answer, the method and every map."""
+    best = sorted(explanation.scores.items(), key=lambda item: -item[1])[:5]
+    scores = " ".join(f'<span class="soft small">{escape(label)} {number(score)}</span>' for label, score in best)
+    parts = [f'<p class="answer"><b>{escape(explanation.label)}</b> {scores}</p>']
+    if explanation.note:
+        parts.append(f'<p class="small soft">{escape(explanation.note)}</p>')
+    matrices = [one for one in explanation.maps if one.kind == "matrix"]
+    for one in explanation.maps:
+        if one.kind == "tokens" and matrices and one is explanation.maps[0]:
+            parts.append(_matrix(matrices, one))
+        elif one.kind != "matrix":
+            parts.append(_DRAW[one.kind](one))
+    if matrices and explanation.maps[0].kind != "tokens":
+        parts.append(_matrix(matrices, None))
+    return "\n".join(parts)
+
+
+def _tokens(one: Map) -> str:
+    top = _top(one.weights)
+    return _heading(one, top) + _text(one.pieces, one.weights / top, one.weights, one.signed)
+
+
+def _hops(one: Map) -> str:
+    top = _top(one.weights)
+    rows = "".join(
+        f'<div class="hop"><b>hop {place + 1}</b>{_text(one.pieces, row / top, row, one.signed)}</div>'
+        for place, row in enumerate(one.weights)
+    )
+    return _heading(one, top) + rows
+
+
+def _document(one: Map) -> str:
+    """A bar for every sentence. Words are coloured by √(sentence weight) · word weight, as in the HAN paper."""
+    shades = _shades(one)
+    top, widest = max(_top(shade) for shade in shades), _top(one.weights)
+    rows = []
+    for weight, pieces, shade, words in zip(one.weights, one.sentences, shades, one.words, strict=True):
+        side = "" if not one.signed else " for" if weight >= 0 else " against"
+        rows.append(
+            f'<div class="sentence"><div class="track{side}"><i style="width:{100 * abs(weight) / widest:.1f}%"></i></div>'
+            f'<span class="num">{number(float(weight))}</span>{_text(pieces, shade / top, words, one.signed)}</div>'
+        )
+    return _heading(one, top, "word weight × √sentence weight" if not one.signed else "") + "".join(rows)
+
+
+def _shades(one: Map) -> list[np.ndarray]:
+    return [words if one.signed else np.sqrt(weight) * words for weight, words in zip(one.weights, one.words, strict=True)]
+
+
+def _grams(one: Map) -> str:
+    """The n-grams that weigh most, those for the answer beside those against it."""
+    top = _top(one.weights)
+    order = np.argsort(-np.abs(one.weights), kind="stable")[:MOST_GRAMS]
+    columns = []
+    for sign, side in ((1, "for"), (-1, "against")):
+        rows = "".join(
+            f'<div class="gram"><span>{escape(one.pieces[place])}</span><div class="track {side}">'
+            f'<i style="width:{100 * abs(one.weights[place]) / top:.1f}%"></i></div>'
+            f'<span class="num">{one.weights[place]:+.3f}</span></div>'
+            for place in order
+            if sign * one.weights[place] > 0
+        )
+        columns.append(f'<div><h3>{side} the answer</h3>{rows or "<p class=soft>none</p>"}</div>')
+    rest = len(one.weights) - len(order)
+    more = f'<p class="small soft">{rest:,} more with less weight</p>' if rest else ""
+    return f'<h3>{escape(one.name)}</h3><div class="grams">{"".join(columns)}</div>{more}'
+
+
+def _matrix(matrices: Sequence[Map], received: Map | None) -> str:
+    """Self-attention: the text shows what each piece receives; pointing at a piece shows where it looks."""
+    weights = [one.weights for one in matrices]                                    # H Q K each
+    if sum(layer.size for layer in weights) > MOST_NUMBERS:
+        weights = [layer.mean(axis=0, keepdims=True) for layer in weights]
+    shown = np.mean([layer.mean(axis=(0, 1)) for layer in weights], axis=0) if received is None else received.weights
+    top = _top(shown)
+    layers = []
+    for layer in weights:
+        rows = layer.max(axis=2, keepdims=True)
+        coded = np.rint(255 * layer / np.where(rows > 0, rows, 1)).astype(np.uint8)
+        layers.append(
+            {
+                "heads": layer.shape[0],
+                "size": layer.shape[1],
+                "top": [round(float(row), 6) for row in rows.ravel()],
+                "bytes": base64.b64encode(coded.tobytes()).decode(),
+            }
+        )
+    controls = (
+        '<div class="controls" hidden><label>layer <select><option value="">mean of all</option></select></label>'
+        '<label>head <select><option value="">mean of all</option></select></label>'
+        "<span>Point at a piece to see where it looks.</span></div>"
+    )
+    return (
+        '<div class="matrix"><h3>attention each piece receives, on average</h3>'
+        f'{_legend(top, False, "share of the attention")}{controls}{_text(matrices[0].pieces, shown / top, shown, False)}'
+        '<div class="rows" hidden><canvas></canvas><p class="small soft">Each row is a piece, and is as dark as what it looks at,<br>'
+        "column by column, both in reading order. Point at a row<br>to see it in the text above.</p></div>"
+        f'<script type="application/json">{json.dumps({"layers": layers})}</script></div>'
+    )
+
+
+def _heading(one: Map, top: float, unit: str = "") -> str:
+    return f"<h3>{escape(one.name)}</h3>" + _legend(top, one.signed, unit or ("" if one.signed else "share of the attention"))
+
+
+def _legend(top: float, signed: bool, unit: str) -> str:
+    if signed:
+        return (
+            f'<div class="legend">against the answer −{number(top)}<span class="ramp signed"></span>'
+            f"+{number(top)} for the answer</div>"
+        )
+    ramp = '0<span class="ramp"></span>'
+    return f'<div class="legend">{ramp}<span class="most">{number(top)}</span><span>{escape(unit)}</span></div>'
+
+
+def _text(pieces: Sequence[str], shades: np.ndarray, weights: np.ndarray, signed: bool) -> str:
+    """The pieces, each as dark as its shade (−1 to 1), with its weight as a tooltip."""
+    tight, words = spaced(pieces)
+    spans = []
+    for (gap, word), shade, weight in zip(words, shades, weights, strict=True):
+        turned = ' class="n"' if shade < 0 else ""
+        spans.append(f'{gap}<span{turned} style="--w:{abs(shade):.3f}" title="{weight:.4f}">{escape(word)}</span>')
+    kinds = ("w" + " tight" * tight + " signed" * signed).strip()
+    return f'<p class="{kinds}">{"".join(spans)}</p>'
+
+
+def spaced(pieces: Sequence[str]) -> tuple[bool, list[tuple[str, str]]]:
+    """Whether pieces touch, and each with the gap before it.
+
+    Single characters touch; subwords touch unless they begin with a mark for a space (Ġ or ▁); words never do.
+    """
+    marks = ("Ġ", "▁", " ")
+    if any(piece.startswith(marks) for piece in pieces):
+        return True, [(" " if piece.startswith(marks) else "", piece.lstrip("Ġ▁ ") or "␣") for piece in pieces]
+    if len(pieces) > 1 and all(len(piece) == 1 for piece in pieces):
+        return True, [("", piece) for piece in pieces]
+    return False, [(" ", piece) for piece in pieces]
+
+
+def _top(weights: np.ndarray) -> float:
+    """The largest size of a weight, or 1 when all are 0."""
+    return float(np.abs(weights).max(initial=0.0)) or 1.0
+
+
+_DRAW = {"tokens": _tokens, "hops": _hops, "document": _document, "grams": _grams}
+
+
+# A picture -----------------------------------------------------------------------------------------------------------
+
+FAMILY = "monospace"
+LINE = 88
+"""Characters on a line of a picture."""
+
+
+def png(explanation: Explanation) -> bytes:
+    """The maps as one picture: lines of coloured text in a monospaced font, and a grid for each self-attention layer."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError(
+            what="matplotlib is not installed.",
+            why="Pictures of maps are drawn with it; .html and .json need nothing more.",
+            fix='pip install "seqlab[plot]"',
+        ) from None
+    lines = list(_lines(explanation))
+    grids = [one for one in explanation.maps if one.kind == "matrix"]
+    below = -(-len(grids) // 2) * 4.6
+    height = 0.27 * (len(lines) + 1)
+    figure = Figure(figsize=(9.6, height + below), dpi=150, facecolor="white")
+    share = height / (height + below)
+    axes = figure.add_axes((0.02, 1 - share, 0.96, share))
+    axes.set(xlim=(0, LINE), ylim=(len(lines) + 0.5, -0.5))
+    axes.axis("off")
+    for row, line in enumerate(lines):
+        for start, word, colour, bold in line:
+            style = {"boxstyle": "square,pad=0.12", "facecolor": colour, "edgecolor": "none"} if colour else None
+            weight = "bold" if bold else "normal"
+            axes.text(start, row, word, family=FAMILY, fontsize=9.5, va="center", weight=weight, bbox=style, parse_math=False)
+    for place, one in enumerate(grids):
+        _grid(figure, one, (0.1 + 0.47 * (place % 2), 1 - share - (place // 2 + 1) * 4.6 / (height + below) + 0.05, 0.36))
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    return picture.getvalue()
+
+
+_Line = list[tuple[float, str, Any, bool]]
+
+
+def _lines(explanation: Explanation) -> Iterator[_Line]:
+    """Lines of (column, text, background, bold)."""
+    score = explanation.scores.get(explanation.label)
+    yield [(0, f"{explanation.label}  {number(score)}" if score is not None else explanation.label, None, True)]
+    if explanation.note:
+        yield [(0, explanation.note[:110], None, False)]
+    for one in explanation.maps:
+        if one.kind == "matrix":
+            continue
+        yield []
+        yield [(0, one.name, None, True)]
+        if one.kind == "document":
+            shades = _shades(one)
+            top = max(_top(shade) for shade in shades)
+            for weight, pieces, shade in zip(one.weights, one.sentences, shades, strict=True):
+                yield from _wrapped(pieces, shade / top, f"{weight:.3f}")
+        elif one.kind == "grams":
+            order = np.argsort(-np.abs(one.weights), kind="stable")[:MOST_GRAMS]
+            for place in order:
+                weight = one.weights[place]
+                colour = _colour(weight / _top(one.weights))
+                yield [(0, f"{weight:+.3f}", None, False), (8, one.pieces[place][:LINE], colour, False)]
+        else:
+            rows = np.atleast_2d(one.weights)
+            for place, row in enumerate(rows):
+                yield from _wrapped(one.pieces, row / _top(rows), f"hop {place + 1}" if one.kind == "hops" else "")
+
+
+def _wrapped(pieces: Sequence[str], shades: np.ndarray, name: str) -> Iterator[_Line]:
+    """Coloured text, broken into lines, with a name before the first."""
+    _, words = spaced(pieces)
+    begin = 8 if name else 0
+    line: _Line = [(0, name, None, False)] if name else []
+    column = float(begin)
+    for (gap, word), shade in zip(words, shades, strict=True):
+        column += bool(gap) and column > begin
+        if column + len(word) > LINE and column > begin:
+            yield line
+            line, column = [], float(begin)
+        line.append((column, word, _colour(shade), False))
+        column += len(word)
+    yield line
+
+
+def _colour(shade: float) -> tuple[float, float, float, float] | None:
+    """Amber for attention and for the answer; blue against it."""
+    if abs(shade) < 0.01:
+        return None
+    return (1.0, 0.67, 0.08, min(1.0, shade)) if shade > 0 else (0.2, 0.55, 0.91, min(1.0, -shade))
+
+
+def _grid(figure: Any, one: Map, place: tuple[float, float, float]) -> None:
+    """The mean over heads of one layer: rows look at columns."""
+    left, bottom, size = place
+    width, height = figure.get_size_inches()
+    axes = figure.add_axes((left, bottom, size, size * width / height))
+    axes.imshow(one.weights.mean(axis=0), cmap="YlOrBr", vmin=0)
+    axes.set_title(one.name + " (mean of heads)", fontsize=9)
+    if len(one.pieces) <= 40:
+        words = [word[:12] for _, word in spaced(one.pieces)[1]]
+        axes.set_xticks(range(len(words)), words, rotation=90, fontsize=7, parse_math=False)
+        axes.set_yticks(range(len(words)), words, fontsize=7, parse_math=False)

@@ -1,0 +1,336 @@
+"""A training session from files to report: read, plan, train the baseline and the model, write everything down."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from seqlab import config
+from seqlab.data.batches import Plan
+from seqlab.data.store import Store
+from seqlab.errors import UserError
+from seqlab.files import write_json, write_text
+from seqlab.metrics import MSE, Accuracy, MacroF1
+from seqlab.model import Model, count_parameters
+from seqlab.report.card import model_card
+from seqlab.report.cost import inspect_model
+from seqlab.report.evaluate import TITLES, aligned, number
+from seqlab.report.page import Example, Report, write_report
+from seqlab.run import CONFIG, METRICS, WEIGHTS, Run, load, read_facts, write_run
+from seqlab.settings import Settings, Wishes, completed, planned, read_file, sensible_epochs
+from seqlab.tasks import classify
+from seqlab.tasks.classify import Classify, ClassifyFacts, Files, Prepared
+from seqlab.train.budget import Budget
+from seqlab.train.loop import Checked, Counters, Training
+from seqlab.train.progress import Progress, duration
+
+BASELINE_SHARE = 0.1
+"""Of a budget in minutes, what the baseline may take at the most."""
+
+
+def train(
+    task: str,
+    data: str | Sequence[str],
+    *,
+    valid: str | Sequence[str] = (),
+    test: str | Sequence[str] = (),
+    model: str = "",
+    minutes: float | None = None,
+    epochs: float | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    quiet: bool = False,
+) -> Run:
+    """Train a model on files and give back its run. `settings` are dotted keys: {"model.encoder.width": 64}."""
+    overrides: dict[str, Any] = {"data.train": _names(data), "training.seed": seed}
+    overrides |= {f"data.{split}": _names(names) for split, names in (("valid", valid), ("test", test)) if names}
+    budget = {"minutes": minutes, "epochs": epochs, "steps": steps}
+    overrides |= {f"training.{key}": value for key, value in budget.items() if value is not None}
+    wishes = Wishes(task=task, preset=model, overrides=overrides | dict(settings or {}))
+    return train_anew(wishes, out, Progress(quiet=quiet), time.monotonic())
+
+
+def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, started: float) -> Run:
+    """A new run. Nothing is written before the settings and the data have been looked at."""
+    first = wishes.settings()
+    assert isinstance(first.task, Classify)
+    if not first.data.train:
+        raise UserError(
+            what=f"{wishes.where}: no data is named.", why="Training needs a file.", fix="Write: seqlab train classify reviews.csv",
+        )
+    folder = choose_folder(out, first.data.train, wishes.preset or "model")
+    classify.objectives(first.task, first.model)    # refuses settings that contradict each other
+    files = _looked_at(first, progress)
+    settings = completed(wishes.settings(files.size), files.size)
+    prepared = files.prepare(settings.model)
+    settings = _with_budget(settings, prepared)
+    folder.mkdir(parents=True, exist_ok=False)
+    write_run(folder, settings, prepared.facts, prepared.reading)
+    return Session(folder, settings, prepared, files, progress, started).run()
+
+
+def resume(folder: Path, progress: Progress, started: float) -> Run:
+    """Go on exactly where a stopped run was."""
+    settings = config.build(Settings, read_file(folder / CONFIG) if (folder / CONFIG).exists() else _no_run(folder), str(folder / CONFIG))
+    assert isinstance(settings.task, Classify)
+    facts = read_facts(folder)
+    files = _looked_at(settings, progress)
+    prepared = files.prepare(settings.model)
+    if prepared.facts.fingerprint != facts.fingerprint:
+        raise UserError(
+            what=f"The data of {folder} has changed since the run was started.",
+            why="Going on with other rows would not be the same run.",
+            fix="Put the files back as they were, or start a new run.",
+        )
+    return Session(folder, settings, prepared, files, progress, started).run(resumed=True)
+
+
+class Session:
+    """One process's work on a run folder."""
+
+    def __init__(
+        self, folder: Path, settings: Settings, prepared: Prepared, files: Files, progress: Progress, started: float
+    ) -> None:
+        self.folder, self.settings, self.prepared, self.files = folder, settings, prepared, files
+        self.progress, self.started = progress, started
+
+    def run(self, resumed: bool = False) -> Run:
+        training = self.settings.training
+        if training.threads:
+            torch.set_num_threads(training.threads)
+        if training.baseline and self.settings.model.input.kind != "bag" and not (self.folder / "baseline" / WEIGHTS).exists():
+            self.train_baseline()
+        counters = self.fit(resumed)
+        return self.finish(counters)
+
+    def fit(self, resumed: bool) -> Counters:
+        """Train the model itself."""
+        settings, prepared = self.settings, self.prepared
+        training = settings.training
+        assert isinstance(settings.task, Classify)
+        torch.manual_seed(training.seed)
+        model = Model(settings.model, prepared.facts.parts).to(training.device)
+        self.progress.say(
+            f"{count_parameters(model):,} parameters, {prepared.facts.rows['train']:,} training rows, "
+            f"{torch.get_num_threads()} threads. Everything goes to {self.folder}"
+        )
+        plan = make_plan(settings, prepared)
+        most = training.steps or sensible_epochs(prepared.facts.rows["train"]) * len(plan.epoch(0)) // training.accumulate
+        budget = Budget(steps=max(1, most), minutes=training.minutes, started=self.started, reserve=self._reserve())
+        trainer = Training(
+            model, classify.objectives(settings.task, settings.model), training, plan,
+            load=_loader(prepared.stores["train"]), validate=validator(prepared.stores["valid"], prepared.facts, training.device),
+            budget=budget, folder=self.folder, progress=self.progress,
+        )
+        if resumed:
+            trainer.resume()
+        return trainer.run()
+
+    def _reserve(self) -> float:
+        """Seconds for the report; the training loop adds what a validation takes."""
+        rows = sum(count for split, count in self.prepared.facts.rows.items() if split != "train")
+        return 4.0 + rows / 2000.0
+
+    def train_baseline(self) -> None:
+        """A bag of words on the same rows, into a run folder of its own."""
+        began = time.monotonic()
+        minutes = self.settings.training.minutes
+        overrides = {f"data.{key}": value for key, value in config.dump(self.settings.data).items()}
+        overrides |= {"task.target": self.files.task.target, "training.seed": self.settings.training.seed}
+        wishes = Wishes(task="classify", preset="bow", overrides=overrides)
+        settings = completed(wishes.settings(self.files.size), self.files.size)
+        prepared = self.files.prepare(settings.model)
+        settings = _with_budget(settings, prepared)
+        folder = self.folder / "baseline"
+        folder.mkdir(exist_ok=True)
+        write_run(folder, settings, prepared.facts, prepared.reading)
+        session = Session(folder, settings, prepared, self.files, Progress(quiet=True), time.monotonic())
+        if minutes is not None:
+            session.settings = replace(settings, training=replace(settings.training, steps=None, minutes=BASELINE_SHARE * minutes))
+        session.fit(resumed=False)
+        last = json.loads((folder / METRICS).read_text().splitlines()[-1])
+        score = {key: value for key, value in last.items() if key in ("valid_accuracy", "valid_mse")}
+        shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in score.items())
+        self.progress.say(f"Baseline bow: {shown}, in {duration(time.monotonic() - began)}")
+
+    # The end -------------------------------------------------------------------------------------------------------
+
+    def finish(self, counters: Counters) -> Run:
+        """Score the best weights, write the report and the model card."""
+        run = load(self.folder)
+        split = "test" if "test" in self.prepared.stores else "valid"
+        store = self.prepared.stores[split]
+        began = time.monotonic()
+        said = classify.scores(run.model, store.fields)
+        simple = self._baseline_scores(run, split)
+        meant = np.asarray(store.arrays["target"])
+        scores = run.scored(said, meant, simple, time.monotonic() - began)
+        metrics = [json.loads(line) for line in (self.folder / METRICS).read_text().splitlines()]
+        report = Report(
+            title=self.folder.name, settings_text=(self.folder / CONFIG).read_text(), scores=scores, split=split, metrics=metrics,
+            worst=worst_examples(run, store, said, meant), maps=self._maps(run, store), inspection=inspect_model(run.model, self._length()),
+            rows=self.prepared.facts.rows, notes=self.prepared.facts.warnings, seconds=time.monotonic() - self.started, steps=counters.step,
+        )
+        write_report(self.folder / "report.html", report)
+        write_text(self.folder / "README.md", model_card(report))
+        write_json(self.folder / "scores.json", {"split": split, **scores.to_json(), "verdicts": report.verdicts})
+        return run
+
+    def _baseline_scores(self, run: Run, split: str) -> np.ndarray | None:
+        if run.baseline is None:
+            return None
+        stores = self.files.prepare(run.baseline.settings.model).stores
+        return classify.scores(run.baseline.model, stores[split].fields)
+
+    def _maps(self, run: Run, store: Store) -> list[Any]:
+        """Explanations of two short validation texts."""
+        sizes = classify.sizes(store.fields)
+        near = np.argsort(np.abs(sizes - min(60, np.median(sizes))), kind="stable")[:2]
+        return [run.explain(text) for text in texts_of(store, near)] if not run.facts.pair else []
+
+    def _length(self) -> int:
+        return int(min(self.settings.data.length, max(8, self.prepared.facts.words)))
+
+
+def _looked_at(settings: Settings, progress: Progress) -> Files:
+    assert isinstance(settings.task, Classify)
+    progress.say(f"Reading {', '.join(settings.data.train)}")
+    files = Files(settings.task, settings.data)
+    files.refuse_faults()
+    for warning in files.warnings:
+        progress.say(f"Warning: {warning}")
+    return files
+
+
+def _with_budget(settings: Settings, prepared: Prepared) -> Settings:
+    return planned(settings, prepared.facts.rows["train"], len(make_plan(settings, prepared).epoch(0)))
+
+
+def make_plan(settings: Settings, prepared: Prepared) -> Plan:
+    training = settings.training
+    assert training.batch_tokens is not None
+    return Plan(classify.sizes(prepared.stores["train"].fields), training.batch_tokens, training.seed)
+
+
+def _loader(store: Store) -> Callable[[np.ndarray], Any]:
+    fields, target = store.fields, np.asarray(store.arrays["target"])
+    return lambda rows: classify.make_batch(fields, target, rows)
+
+
+def validator(store: Store, facts: ClassifyFacts, device: str) -> Callable[[nn.Module], Checked]:
+    """What the loop calls to score the averaged weights on the validation rows."""
+    meant = np.asarray(store.arrays["target"])
+
+    def validate(model: nn.Module) -> Checked:
+        said = classify.scores(model, store.fields, device)
+        if facts.target == "number":
+            loss = float(np.mean((said[:, 0].astype(np.float64) - meant) ** 2))
+            error = loss * facts.spread**2
+            return Checked(-error, {"valid_loss": loss, "valid_mse": MSE()(said[:, 0] * facts.spread, meant * facts.spread)})
+        shares = classify.probabilities(said)
+        loss = float(-np.log(np.maximum(shares[np.arange(len(meant)), meant], 1e-12)).mean())
+        chosen = shares.argmax(axis=1)
+        accuracy = Accuracy()(chosen, meant)
+        return Checked(accuracy, {"valid_loss": loss, "valid_accuracy": accuracy, "valid_f1": MacroF1(len(facts.labels))(chosen, meant)})
+
+    return validate
+
+
+def choose_folder(out: str | Path | None, data: Sequence[str], model: str) -> Path:
+    """A folder that is not there yet: the one asked for, or runs/<data>-<model>, numbered when taken."""
+    if out is not None:
+        folder = Path(out)
+        if folder.exists():
+            raise UserError(
+                what=f"{folder} is there already.",
+                why="An existing folder is never overwritten.",
+                fix=f"Choose another --out, or go on with: seqlab train --resume {folder}",
+            )
+        return folder
+    stem = Path(data[0]).name.split(".")[0].strip("-*?[]") or "data"
+    parent = Path(data[0]).parent.name
+    name = f"{parent}-{stem}-{model}" if stem in ("train", "training", "data") and parent not in ("", ".", "..") else f"{stem}-{model}"
+    folder, number = Path("runs") / name, 2
+    while folder.exists():
+        folder, number = Path("runs") / f"{name}-{number}", number + 1
+    return folder
+
+
+def _names(data: str | Sequence[str]) -> tuple[str, ...]:
+    return (data,) if isinstance(data, str) else tuple(str(name) for name in data)
+
+
+def _no_run(folder: Path) -> Any:
+    raise UserError(
+        what=f"{folder} is not a run folder: {CONFIG} is missing.",
+        why="Only a run that `seqlab train` has started can be resumed.",
+        fix="Name the folder that `seqlab train` printed, for instance: seqlab train --resume runs/reviews-bilstm",
+    )
+
+
+def texts_of(store: Store, rows: np.ndarray) -> list[str]:
+    """The beginnings of texts, as kept for validation and test rows."""
+    raw = store.fields["raw"].take(np.asarray(rows))
+    return [bytes(raw.values[start:end]).decode("utf-8", "ignore") for start, end in zip(raw.offsets, raw.offsets[1:], strict=False)]
+
+
+def worst_examples(run: Run, store: Store, said: np.ndarray, meant: np.ndarray, most: int = 12) -> list[Example]:
+    """The mistakes the model was surest of; for numbers, the largest errors."""
+    facts = run.facts
+    if facts.target == "number":
+        error = np.abs(said[:, 0] - meant) * facts.spread
+        rows = np.argsort(-error, kind="stable")[:most]
+        numbers = [[f"{value * facts.spread + facts.mean:.4g}" for value in (meant[row], said[row, 0])] for row in rows]
+        return [
+            Example(text=text, meant=right, said=wrong, score=float(error[row]))
+            for text, row, (right, wrong) in zip(texts_of(store, rows), rows, numbers, strict=True)
+        ]
+    shares = classify.probabilities(said)
+    chosen = shares.argmax(axis=1)
+    sure = np.where(chosen == meant, -1.0, shares.max(axis=1))
+    rows = np.argsort(-sure, kind="stable")[: min(most, int((sure >= 0).sum()))]
+    return [
+        Example(text=text, meant=facts.labels[meant[row]], said=facts.labels[chosen[row]], score=float(sure[row]))
+        for text, row in zip(texts_of(store, rows), rows, strict=True)
+    ]
+
+
+# What is said at the end -----------------------------------------------------------------------------------------
+
+
+def summary(run: Run) -> str:
+    """The scores of a finished run beside its baselines, in a few lines."""
+    tree = json.loads((run.folder / "scores.json").read_text(encoding="utf-8"))
+    everyone = {"this model": tree["metrics"], **tree.get("baselines", {})}
+    names = list(tree["metrics"])
+    rows = [(f"{tree['split']} ({tree['examples']:,} rows)", *(TITLES.get(name, name) for name in names))]
+    for who, scores in everyone.items():
+        cells = [f"{number(scores[name]['value'])}  ({number(scores[name]['low'])} to {number(scores[name]['high'])})" for name in names]
+        rows.append((who, *cells))
+    return "\n".join([aligned(rows, left=range(len(rows[0]))), *tree["verdicts"]])
+
+
+def example_text(run: Run) -> str:
+    """Something to paste after a run."""
+    return "first text\tsecond text" if run.facts.pair else "worth every minute"
+
+
+def check_data(wishes: Wishes) -> tuple[list[str], bool]:
+    """What `seqlab check` prints, and whether training would refuse the data."""
+    settings = wishes.settings()
+    assert isinstance(settings.task, Classify)
+    found = Files(settings.task, settings.data, keep_all_faults=True).survey
+    faulty = any(problem.severity == "error" for problem in found.problems())
+    files = " ".join(settings.data.train)
+    after = "Correct the faults above, or leave such rows out with data.on_bad=skip." if faulty else f"Next: seqlab train classify {files}"
+    return [*found.lines(), after], faulty

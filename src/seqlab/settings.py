@@ -1,0 +1,119 @@
+"""The whole tree of settings of a run, put together from a preset, a file and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from seqlab import config
+from seqlab.config import Tree
+from seqlab.data.read import DataConfig
+from seqlab.errors import UserError, did_you_mean, one_of
+from seqlab.model import ModelConfig
+from seqlab.tasks import classify_presets
+from seqlab.tasks.classify import Classify
+from seqlab.tasks.task import Size, TaskConfig
+from seqlab.train.loop import TrainConfig
+
+PRESETS = {"classify": classify_presets.presets}
+"""One table a task."""
+DEFAULT = {"classify": "bilstm"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that a person can choose; what the data decides is in facts.json."""
+
+    task: TaskConfig = Classify()
+    data: DataConfig = DataConfig()
+    model: ModelConfig = ModelConfig()
+    training: TrainConfig = TrainConfig()
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user asked for, before the data is known."""
+
+    task: str = ""
+    preset: str = ""
+    tree: Tree | None = None
+    """From a settings file, instead of a preset."""
+    overrides: Mapping[str, Any] | None = None
+    where: str = "settings"
+
+    def settings(self, size: Size | None = None) -> Settings:
+        """The settings for data of this size. Called once before the data is read, to refuse mistakes early."""
+        tree = self.tree if self.tree is not None and not self.preset else preset_tree(self.task, self.preset, size or Size())
+        if self.tree is not None and self.preset:
+            tree = merge(tree, self.tree)
+        tree = config.override(tree, self.overrides or {}, Settings)
+        return config.build(Settings, tree, self.where)
+
+
+def preset_tree(task: str, preset: str, size: Size) -> Tree:
+    """The settings tree of a preset."""
+    table = PRESETS[known_task(task)](size)
+    name = preset or DEFAULT[task]
+    if name not in table:
+        raise UserError(
+            what=f'There is no model "{name}" for {task}.{did_you_mean(name, table)}',
+            why=f"The presets of {task} are {one_of(table)}.",
+            fix=f"Choose one with --model, for instance --model {DEFAULT[task]}; its parts can be changed with key.path=value.",
+        )
+    return {"task": {"kind": task}, **{part: dict(below) for part, below in merge({"task": {"kind": task}}, table[name]).items()}}
+
+
+def known_task(task: str) -> str:
+    if task not in PRESETS:
+        raise UserError(
+            what=f'There is no task "{task}".{did_you_mean(task, PRESETS)}',
+            why=f"seqlab has {one_of(PRESETS)}.",
+            fix="Write: seqlab train classify reviews.csv",
+        )
+    return task
+
+
+def merge(below: Tree, above: Tree) -> Tree:
+    """Two trees as one; where both have a key, `above` wins."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def read_file(path: Path) -> Tree:
+    """A settings file as a tree."""
+    try:
+        return config.read_yaml(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError:
+        raise UserError(what=f"{path} is not UTF-8 text.", fix="Save the settings file as UTF-8.") from None
+    except OSError as error:
+        raise UserError(what=f"{path} can't be read: {error.strerror}.", fix="Check the name of the settings file.") from None
+
+
+def completed(settings: Settings, size: Size) -> Settings:
+    """The settings with every empty number that follows from the size of the data filled in."""
+    training = settings.training
+    tokens = training.batch_tokens or int(min(8192, max(768, 32 * size.words)))    # about 32 texts, enough to keep a CPU busy
+    return replace(settings, training=replace(training, batch_tokens=tokens, rate=training.rate or 2e-3))
+
+
+def planned(settings: Settings, rows: int, batches_an_epoch: int) -> Settings:
+    """The settings with the budget in steps, unless it is in minutes: what config.yaml shows."""
+    training = settings.training
+    if training.steps or training.minutes:
+        return settings
+    epochs = training.epochs or sensible_epochs(rows)
+    steps = max(1, round(epochs * batches_an_epoch / training.accumulate))
+    return replace(settings, training=replace(training, epochs=None, steps=steps))
+
+
+def sensible_epochs(rows: int) -> int:
+    """Passes over the data after which more would mostly memorise it."""
+    for most, epochs in ((3_000, 30), (10_000, 20), (50_000, 12), (200_000, 6), (1_000_000, 3)):
+        if rows <= most:
+            return epochs
+    return 1

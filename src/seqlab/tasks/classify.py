@@ -1,0 +1,311 @@
+"""The task `classify`: one label, or one number, for a text or a pair of texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from seqlab.config import NotNegative, Probability, dump
+from seqlab.data.batches import in_order
+from seqlab.data.fields import Reading, reading
+from seqlab.data.read import Bad, DataConfig, Role, Row, Table
+from seqlab.data.store import Ragged, Store, StoreWriter, cache_folder, cached_store, fingerprint, pad
+from seqlab.data.survey import Survey, held_out, survey
+from seqlab.errors import UserError
+from seqlab.files import folder_beside
+from seqlab.model import ModelConfig
+from seqlab.objectives import CrossEntropy, HopPenalty, SquaredError
+from seqlab.parts import Batch, Facts, Objective
+from seqlab.tasks.task import Size, TaskConfig
+
+TEXT = Role("text", ("text", "sentence", "review", "content", "document", "comment", "question", "body", "message"), True)
+TEXT2 = Role("text2", ("text2", "sentence2", "hypothesis"), False)
+LABEL = Role("label", ("label", "class", "category", "sentiment", "target", "topic", "rating", "score", "y"), True)
+
+
+def roles(*, labelled: bool, pair: bool = False) -> list[Role]:
+    """The columns that a table has to have."""
+    return [TEXT, TEXT2._replace(required=pair), LABEL._replace(required=labelled)]
+
+
+CHUNK = 4096
+"""Rows that are tokenized together."""
+INFERENCE_TOKENS = 16_384
+"""Padded tokens in a batch when nothing has to be kept for a backward pass."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classify(TaskConfig, kind="classify"):
+    """A label (or a number) for a text, or for a pair of texts."""
+
+    target: Literal["label", "number"] = "label"
+    """What to predict: one of several labels, or a number (regression)."""
+    smoothing: Probability = 0.0
+    """Share of the target probability that is spread over all labels."""
+    penalty: NotNegative = 0.0
+    """Weight of the term that keeps the hops of structured attention apart."""
+    penalty_kind: Literal["overlap", "kl"] = "overlap"
+    """overlap: ‖AAᵀ − I‖². kl: divergence between hops; costlier and less stable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifyFacts:
+    """What the training data decided; saved as facts.json."""
+
+    target: str
+    labels: tuple[str, ...]
+    """In the order of the model's scores; empty for numbers."""
+    label_counts: tuple[int, ...]
+    mean: float = 0.0
+    spread: float = 1.0
+    """Numbers are learnt as (number − mean) / spread."""
+    pair: bool = False
+    columns: dict[str, str] = field(default_factory=dict)
+    symbols: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    words: float = 0.0
+    cut: dict[str, int] = field(default_factory=dict)
+    """Texts that were longer than data.length and lost their middle, by split."""
+    fingerprint: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> Facts:
+        outputs = 1 if self.target == "number" else len(self.labels)
+        return Facts(symbols=self.symbols, outputs=outputs, segments=2 if self.pair else 1)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"task": "classify", **asdict(self)}
+
+    @staticmethod
+    def from_json(tree: dict[str, Any]) -> ClassifyFacts:
+        known = {name: tuple(value) if isinstance(value, list) else value for name, value in tree.items() if name != "task"}
+        return ClassifyFacts(**known)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Data made ready: what it decided, how texts are read, and the stores by split."""
+
+    facts: ClassifyFacts
+    reading: Reading
+    stores: dict[str, Store]
+
+
+# From files to stores --------------------------------------------------------------------------------------------
+
+
+class Files:
+    """The files of a run, looked at once: enough to decide on sizes before anything is written."""
+
+    def __init__(self, task: Classify, data: DataConfig, keep_all_faults: bool = False) -> None:
+        self.task, self.data = task, data
+        names = {"train": data.train, "valid": data.valid, "test": data.test}
+        wanted = roles(labelled=True)
+        self.tables = {split: Table(files, data, wanted) for split, files in names.items() if files}
+        self.survey: Survey = survey(self.tables, target=task.target, keep_all_faults=keep_all_faults)
+
+    def refuse_faults(self) -> None:
+        """Stop with everything that is wrong."""
+        problems = [problem for problem in self.survey.problems() if problem.severity == "error"]
+        if len(problems) == 1:
+            raise UserError(what=str(problems[0]), why="Training on it would mislead.", fix=problems[0].fix)
+        if problems:
+            shown = [f"- {problem} {problem.fix}" for problem in problems[:8]]
+            more = [f"- and {len(problems) - len(shown)} more"] if len(problems) > len(shown) else []
+            raise UserError(
+                what=f"{len(problems)} things in the data are wrong.",
+                why="\n".join(shown + more),
+                fix=f"See all of them with: seqlab check classify {' '.join(self.data.train)}",
+            )
+
+    @property
+    def size(self) -> Size:
+        """Rows and words of the training data (before anything is held out)."""
+        train = self.survey.train
+        return Size(rows=train.rows, words=float(train.words.mean()) if train.rows else 1.0)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(str(problem) for problem in self.survey.problems() if problem.severity == "warning")
+
+    def prepare(self, model: ModelConfig) -> Prepared:
+        """Train the tokenizer and write the stores, or find them ready from an earlier run."""
+        train = self.survey.train
+        labels = train.labels if self.task.target == "label" else None
+        held = held_out(train.hashes, labels=labels) if "valid" not in self.tables else np.zeros(train.rows, dtype=bool)
+        facts = self._facts(held)
+        reads = model.input.reads
+        files = [source.path for table in self.tables.values() for source in table.sources]
+        tree = {"data": dump(self.data), "task": dump(self.task), "reads": reads, "labels": facts.labels}
+        mark = fingerprint(files, tree)
+
+        saved = cache_folder().parent / "readings" / mark
+        if not saved.exists():
+            with folder_beside(saved) as beside:
+                new_reading(self.data, model, facts).train(self._texts(~held)).save(beside)
+        how = new_reading(self.data, model, facts).load(saved)
+        stores = {
+            split: cached_store(f"{mark}-{split}", lambda writer, table=table, chosen=chosen, split=split: self._write(
+                writer, table, chosen, facts, how, keep_text=split != "train"
+            ))
+            for split, table, chosen in self._splits(held)
+        }
+        rows = {split: store.rows for split, store in stores.items()}
+        cut = {split: store.notes["cut"] for split, store in stores.items()}
+        changes = {"symbols": how.symbols, "rows": rows, "cut": cut, "fingerprint": mark, "warnings": self.warnings}
+        return Prepared(ClassifyFacts(**{**asdict(facts), **changes}), how, stores)
+
+    def _facts(self, held: np.ndarray) -> ClassifyFacts:
+        train = self.survey.train
+        pair = "text2" in self.tables["train"].found
+        common = {"target": self.task.target, "pair": pair, "columns": dict(self.tables["train"].found), "words": self.size.words}
+        if self.task.target == "number":
+            numbers = train.numbers[~held]
+            spread = float(numbers.std())
+            return ClassifyFacts(labels=(), label_counts=(), mean=float(numbers.mean()), spread=spread if spread > 0 else 1.0, **common)
+        counts = np.bincount(train.labels[~held], minlength=len(self.survey.labels))
+        return ClassifyFacts(labels=tuple(self.survey.labels), label_counts=tuple(counts.tolist()), **common)
+
+    def _splits(self, held: np.ndarray) -> Iterator[tuple[str, Table, np.ndarray | None]]:
+        """Each split with its table and the rows of it that belong to the split (None: all)."""
+        holds = bool(held.any())
+        for split, table in self.tables.items():
+            yield split, table, ~held if split == "train" and holds else None
+        if holds:
+            yield "valid", self.tables["train"], held
+
+    def _texts(self, chosen: np.ndarray) -> Iterator[str | tuple[str, str]]:
+        pair = "text2" in self.tables["train"].found
+        for row in good_rows(self.tables["train"], self.task, chosen):
+            yield (row.cells["text"], row.cells["text2"]) if pair else row.cells["text"]
+
+    def _write(
+        self, writer: StoreWriter, table: Table, chosen: np.ndarray | None, facts: ClassifyFacts, how: Reading, keep_text: bool
+    ) -> None:
+        for rows in chunks(good_rows(table, self.task, chosen), CHUNK):
+            encoded = how.encode([row.cells["text"] for row in rows], _second(rows, facts))
+            fields = dict(encoded.fields)
+            if keep_text:    # the report shows the texts that went wrong
+                fields["raw"] = raw_text([row.cells["text"] for row in rows])
+            writer.append(fields, {"target": targets(rows, facts)})
+            writer.notes["cut"] = writer.notes.get("cut", 0) + encoded.cut
+
+
+def new_reading(data: DataConfig, model: ModelConfig, facts: ClassifyFacts) -> Reading:
+    """How texts are read for this model; yet to be trained or loaded."""
+    return reading(model.input.reads, data, pair=facts.pair, outputs=max(1, len(facts.labels)))
+
+
+def good_rows(table: Table, task: Classify, chosen: np.ndarray | None) -> Iterator[Row]:
+    """The rows without a fault, in order; `chosen` says by number which of them to give."""
+    number = 0
+    for row in table:
+        if isinstance(row, Bad) or (task.target == "number" and _number(row.cells["label"]) is None):
+            continue
+        if chosen is None or chosen[number]:
+            yield row
+        number += 1
+
+
+def targets(rows: Sequence[Row], facts: ClassifyFacts) -> np.ndarray:
+    """Class numbers, or standardised numbers."""
+    if facts.target == "number":
+        numbers = np.array([_number(row.cells["label"]) for row in rows], dtype=np.float64)
+        return ((numbers - facts.mean) / facts.spread).astype(np.float32)
+    known = {label: place for place, label in enumerate(facts.labels)}
+    for row in rows:
+        if row.cells["label"] not in known:
+            raise UserError(
+                what=f'{row.place}: the label "{row.cells["label"]}" does not occur in the training data.',
+                why=f"The model knows {len(known)} labels: {', '.join(list(known)[:8])}{', ...' if len(known) > 8 else ''}.",
+                fix="Correct the label, remove the row, or train on data that has it.",
+            )
+    return np.array([known[row.cells["label"]] for row in rows], dtype=np.int64)
+
+
+def raw_text(texts: list[str], most: int = 2000) -> Ragged:
+    """The beginnings of texts as bytes, to be shown later."""
+    encoded = [text[:most].encode() for text in texts]
+    offsets = np.concatenate([[0], np.cumsum([len(text) for text in encoded])]).astype(np.int64)
+    return Ragged(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
+
+
+def chunks(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
+    chunk: list[Row] = []
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _second(rows: Sequence[Row], facts: ClassifyFacts) -> list[str] | None:
+    return [row.cells.get("text2", "") for row in rows] if facts.pair else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+# Learning and answering ------------------------------------------------------------------------------------------
+
+
+def objectives(task: Classify, model: ModelConfig) -> list[tuple[float, Objective]]:
+    first: Objective = SquaredError() if task.target == "number" else CrossEntropy(task.smoothing)
+    terms = [(1.0, first)]
+    if task.penalty > 0:
+        if model.pool.kind != "structured":
+            raise UserError(
+                what=f'task.penalty is {task.penalty:g} but model.pool.kind is "{model.pool.kind}".',
+                why="The penalty keeps the hops of structured attention apart; this pool has no hops.",
+                fix="Set model.pool.kind=structured or task.penalty=0.",
+            )
+        terms.append((task.penalty, HopPenalty(task.penalty_kind)))
+    return terms
+
+
+def make_batch(fields: dict[str, Ragged], target: np.ndarray | None, rows: np.ndarray) -> Batch:
+    """The examples `rows` as padded tensors."""
+    inputs = {name: pad(field, rows) for name, field in fields.items() if name != "raw"}
+    chosen = None if target is None else torch.from_numpy(np.asarray(target[rows]))
+    return Batch(inputs, chosen, torch.from_numpy(rows))
+
+
+def sizes(fields: dict[str, Ragged]) -> np.ndarray:
+    """How much work each example is: its tokens, at the innermost level."""
+    return next(field for name, field in fields.items() if name != "raw").sizes()
+
+
+@torch.no_grad()
+def scores(model: nn.Module, fields: dict[str, Ragged], device: str = "cpu") -> np.ndarray:
+    """The model's scores (N C) for all examples, in their order."""
+    model.eval()
+    order: list[np.ndarray] = []
+    found: list[np.ndarray] = []
+    for rows in in_order(sizes(fields), INFERENCE_TOKENS):
+        order.append(rows)
+        found.append(model(make_batch(fields, None, rows).to(torch.device(device))).reply.scores.float().cpu().numpy())
+    together = np.concatenate(found)
+    answers = np.empty_like(together)
+    answers[np.concatenate(order)] = together
+    return answers
+
+
+def probabilities(scores: np.ndarray) -> np.ndarray:
+    """Softmax over the last axis, in double precision."""
+    shifted = np.exp(scores.astype(np.float64) - scores.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)

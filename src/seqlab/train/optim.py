@@ -1,0 +1,52 @@
+"""The optimiser, the rate over time and the averaged weights."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+Decay = Literal["linear", "cosine", "none"]
+
+
+def make_optimiser(model: nn.Module, rate: float, weight_decay: float) -> torch.optim.AdamW:
+    """AdamW in one fused call. Vectors (biases, norms) are not decayed."""
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [parameter for _, parameter in named if parameter.dim() > 1], "weight_decay": weight_decay},
+        {"params": [parameter for _, parameter in named if parameter.dim() <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate, betas=(0.9, 0.98), fused=True)
+
+
+def rate_factor(progress: float, warmup: float, decay: Decay) -> float:
+    """The share of the full rate at `progress` (0 to 1): up during the warm-up, then down to the end."""
+    if progress < warmup:
+        return (progress + 0.01 * warmup) / (1.01 * warmup)
+    rest = min(1.0, (progress - warmup) / (1.0 - warmup))
+    if decay == "none":
+        return 1.0
+    if decay == "cosine":
+        return 0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * rest))
+    return 1.0 - 0.99 * rest
+
+
+class Average:
+    """A running mean of the weights over about the last `share` of all steps so far.
+
+    Its window grows with the run, so that one setting serves a run of a hundred steps and one of a million.
+    """
+
+    def __init__(self, model: nn.Module, share: float) -> None:
+        self.model = copy.deepcopy(model).requires_grad_(False).eval()
+        self.share = share
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, step: int) -> None:
+        mine: list[Tensor] = list(self.model.parameters())
+        theirs: list[Tensor] = [parameter.detach() for parameter in model.parameters()]
+        newest = 1.0 / (1.0 + self.share * step)    # at step 1 nearly all, later 1 / window
+        torch._foreach_lerp_(mine, theirs, newest if self.share else 1.0)

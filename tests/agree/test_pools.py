@@ -1,0 +1,80 @@
+"""Pools against hand calculation, and A5's penalties."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from seqlab.outputs import Attention, First, Last, Max, Mean, Structured, kl_penalty, overlap_penalty
+from seqlab.seq import Seq
+
+X = Seq(
+    torch.tensor([[[1.0, -4], [3, -2], [9, 9]], [[2, 0], [0, 6], [4, 3]]]),
+    torch.tensor([[True, True, False], [True, True, True]]),
+)
+
+
+@pytest.mark.parametrize(
+    "config, expected",
+    [
+        (Last(), [[3, -2], [4, 3]]),
+        (First(), [[1, -4], [2, 0]]),
+        (Mean(), [[2, -3], [2, 3]]),
+        (Max(), [[3, -2], [4, 6]]),
+    ],
+)
+def test_plain_pools_by_hand(config, expected):
+    assert config.build(2)(X).vector.tolist() == expected
+
+
+def test_last_takes_the_encoders_summary_where_there_is_one():
+    summary = torch.tensor([[5.0, 6], [7, 8]])
+    assert torch.equal(Last().build(2)(X.with_values(X.values, summary=summary)).vector, summary)
+
+
+def test_attention_pooling_by_hand():
+    """Scores v · tanh(W h + b): with W = [1 0], b = 0, v = 1 they are tanh of the first feature."""
+    pool = Attention(hidden=1).build(2)
+    with torch.no_grad():
+        pool.hidden.weight.copy_(torch.tensor([[1.0, 0]]))
+        pool.score.weight.fill_(1.0)
+    first, second = math.exp(math.tanh(1)), math.exp(math.tanh(3))
+    weights = torch.tensor([first, second, 0]) / (first + second)
+    pooled = pool(X)
+    assert_close(pooled.weights[0, 0], weights)
+    assert_close(pooled.vector[0], weights @ X.values[0])
+
+
+def test_one_hop_is_attention_pooling_without_bias():
+    torch.manual_seed(0)
+    one, plain = Structured(hops=1, hidden=5).build(2), Attention(hidden=5, bias=False).build(2)
+    plain.load_state_dict(one.state_dict())
+    assert_close(one(X).vector, plain(X).vector)
+    assert_close(one(X).weights, plain(X).weights)
+
+
+def test_structured_attention_is_its_formula():
+    """A5: A = softmax(W_2 tanh(W_1 Hᵀ)), M = A H, for a row without padding."""
+    torch.manual_seed(0)
+    pool = Structured(hops=3, hidden=5).build(2)
+    states = X.values[1]
+    weights = (pool.score.weight @ torch.tanh(pool.hidden.weight @ states.T)).softmax(dim=-1)
+    pooled = pool(X)
+    assert_close(pooled.weights[1], weights)
+    assert_close(pooled.vector[1], (weights @ states).flatten())
+
+
+@pytest.mark.parametrize("hops", [1, 2, 5])
+def test_the_overlap_penalty_is_zero_for_hops_apart_and_r_r_minus_one_for_hops_alike(hops):
+    apart = torch.eye(7)[:hops].unsqueeze(0)
+    alike = torch.eye(7)[:1].expand(1, hops, 7)
+    assert overlap_penalty(torch.cat([apart, alike])).tolist() == [0, hops * (hops - 1)]
+
+
+def test_the_kl_penalty_is_minus_the_mean_divergence_between_hops():
+    weights = torch.tensor([[[0.5, 0.5, 0], [0.25, 0.75, 0]], [[0.5, 0.5, 0], [0.5, 0.5, 0]]])
+    there = 0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75)
+    back = 0.25 * math.log(0.25 / 0.5) + 0.75 * math.log(0.75 / 0.5)
+    assert_close(kl_penalty(weights), torch.tensor([-(there + back) / 2, 0.0]))
+    assert kl_penalty(weights[:, :1]).tolist() == [0, 0]

@@ -1,0 +1,59 @@
+"""Imports go one way."""
+
+import ast
+from pathlib import Path
+
+import seqlab
+
+SOURCE = Path(seqlab.__file__).parent
+CORE = {"errors", "seq", "config", "files"}
+PARTS = CORE | {"parts"}
+MATHS = PARTS | {"nn"}
+MODEL = MATHS | {"inputs", "encoders", "outputs", "model", "objectives"}
+TASKS = MODEL | {"data", "metrics", "tasks"}
+RUN = TASKS | {"report", "train", "settings", "run"}
+ALLOWED = {
+    "errors": set(), "files": {"errors"}, "config": {"errors"}, "seq": set(),
+    "parts": CORE, "nn": PARTS, "inputs": MATHS | {"encoders", "outputs"}, "encoders": MATHS, "outputs": MATHS,
+    "model": MODEL, "objectives": MODEL, "data": CORE, "metrics": PARTS, "tasks": TASKS,
+    "report": TASKS, "train": TASKS | {"report"}, "settings": TASKS | {"train"}, "run": RUN,
+    "session": RUN, "answers": RUN | {"session"}, "demo": RUN | {"session"}, "cli": RUN | {"session", "answers", "demo"},
+    "__init__": RUN | {"session"},
+}    # fmt: skip
+
+
+def imports_of(path: Path) -> set[str]:
+    """The top-level names below seqlab that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "seqlab":
+            names = [node.module.split(".")[1]] if "." in node.module else [alias.name for alias in node.names]
+            found |= set(names)
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("seqlab.")}
+    return found
+
+
+def test_every_import_follows_an_arrow():
+    wrong = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        strange = imports_of(path) - ALLOWED[place] - {place}
+        wrong += [f"{path.relative_to(SOURCE)} imports {name}" for name in sorted(strange)]
+    assert not wrong
+
+
+def test_the_reader_of_imports_finds_a_wrong_arrow(tmp_path):
+    file = tmp_path / "parts.py"
+    file.write_text("from seqlab.train.loop import Training\nfrom seqlab import run\nimport seqlab.cli\n")
+    assert imports_of(file) == {"train", "run", "cli"}
+
+
+def test_help_does_not_import_torch():
+    import subprocess
+    import sys
+
+    code = "import sys; sys.argv = ['seqlab', '--help']\nfrom seqlab.cli import main\ntry:\n    main()\nexcept SystemExit: pass\nassert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "train" in done.stdout

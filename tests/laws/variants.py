@@ -1,0 +1,151 @@
+"""One table for each role: every registered kind, with the options that change what it computes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from seqlab.encoders import Conv, Gru, Lstm, NoEncoder, Rnn, Stack, Transformer
+from seqlab.inputs import Bag, NestedConfig, NestedContextConfig, Tokens
+from seqlab.nn.positions import Learned, NoPositions, Rotary, Sinusoidal
+from seqlab.outputs import Attention, Direct, First, Last, Linear, Max, Mean, Structured
+from seqlab.parts import Batch, EncoderConfig, Facts, HeadConfig, InputConfig, PoolConfig
+from seqlab.seq import Nested, Seq, mask_of
+
+WIDTH = 8
+LENGTHS = (3, 1, 40, 7, 18)
+"""One row of a single position, and one that local attention reads in three blocks."""
+FACTS = Facts(symbols={"text": 30, "characters": 12, "grams": 50}, outputs=3)
+
+
+def small(**settings: object) -> Transformer:
+    return Transformer(heads=2, feed_forward=12, **settings)    # type: ignore[arg-type]
+
+
+ENCODERS: dict[str, EncoderConfig] = {
+    "rnn": Rnn(width=5),
+    "rnn relu both deep": Rnn(width=5, activation="relu", directions="both", layers=2),
+    "gru backward": Gru(width=5, directions="backward"),
+    "gru both deep": Gru(width=5, directions="both", layers=3, dropout=0.3),
+    "lstm": Lstm(width=5),
+    "lstm deep": Lstm(width=5, layers=2),
+    "lstm backward deep": Lstm(width=5, directions="backward", layers=2),
+    "lstm both": Lstm(width=5, directions="both"),
+    "conv": Conv(width=6),
+    "conv even kernel": Conv(width=6, kernel=4, layers=2, activation="gelu"),
+    "conv stride": Conv(width=6, layers=3, stride=2, activation="tanh"),
+    "conv causal": Conv(width=6, layers=2, causal=True),
+    "conv causal stride": Conv(width=6, layers=2, causal=True, stride=2, activation="tanh"),
+    "conv residual": Conv(width=8, layers=2, kernel=5, residual=True, dropout=0.3),
+    "transformer": small(),
+    "transformer post": small(norm="post", activation="gelu-tanh"),
+    "transformer final norm off": small(final_norm=False, embedding_norm=True, scale_embedding=False),
+    "transformer no biases": small(biases=False),
+    "transformer learned": small(positions=Learned(length=40, offset=2)),
+    "transformer concatenated": small(positions=Sinusoidal(mode="concatenate", width=4)),
+    "transformer learned concatenated": small(positions=Learned(mode="concatenate")),
+    "transformer rotary": small(positions=Rotary()),
+    "transformer rotary causal": small(positions=Rotary(offset=1), causal=True),
+    "transformer no positions": small(positions=NoPositions()),
+    "transformer causal": small(causal=True),
+    "transformer local": small(local=4),
+    "transformer local causal": small(local=3, causal=True),
+    "transformer local rotary": small(local=17, positions=Rotary()),
+    "transformer merged": small(merged_query_key=True),
+    "transformer merged local": small(merged_query_key=True, local=5, biases=False),
+    "none": NoEncoder(),
+    "stack": Stack(encoders=(Conv(width=6, stride=2), Gru(width=5, directions="both"))),
+    "stack causal": Stack(encoders=(Conv(width=6, causal=True), small(causal=True), Lstm(width=4))),
+}
+
+POOLS: dict[str, PoolConfig] = {
+    "last": Last(),
+    "first": First(),
+    "mean": Mean(),
+    "max": Max(),
+    "attention": Attention(hidden=6),
+    "attention no bias": Attention(hidden=6, bias=False, dropout=0.2),
+    "structured": Structured(hops=3, hidden=6),
+}
+
+INPUTS: dict[str, InputConfig] = {
+    "tokens": Tokens(width=6),
+    "tokens dropped": Tokens(width=6, dropout=0.2, word_dropout=0.2),
+    "bag": Bag(),
+    "bag wide": Bag(width=4),
+    "nested": NestedConfig(inner=Tokens(width=6), encoder=Gru(width=4, directions="both"), pool=Attention(hidden=5)),
+    "nested conv max": NestedConfig(inner=Tokens(width=6), encoder=Conv(width=4, stride=2), pool=Max()),
+    "nested transformer": NestedConfig(inner=Tokens(width=6), encoder=small(layers=1), pool=Structured(hops=2)),
+    "nested characters": NestedConfig(of="characters", inner=Tokens(width=6), encoder=Lstm(width=4), pool=Last()),
+    "nested characters words": NestedConfig(
+        of="characters", inner=Tokens(width=6), encoder=Conv(width=4), pool=Max(), words=Tokens(width=5)
+    ),
+    "nested-context": NestedContextConfig(inner=Tokens(width=6), encoder=Gru(width=4), pool=Attention(hidden=5), width=3),
+    "nested-context forward": NestedContextConfig(
+        inner=Tokens(width=6), encoder=Conv(width=4, stride=2), pool=Attention(hidden=5), width=3, context="forward"
+    ),
+}
+
+HEADS: dict[str, HeadConfig] = {
+    "linear": Linear(),
+    "linear no bias": Linear(bias=False, dropout=0.2),
+    "linear hidden": Linear(hidden=(7, 5), activation="tanh"),
+    "direct": Direct(),
+}
+
+
+def vectors(lengths: tuple[int, ...] = LENGTHS, width: int = WIDTH, seed: int = 0) -> Seq:
+    """Random vectors, at the padding too: what stands there means nothing."""
+    generator = torch.Generator().manual_seed(seed)
+    mask = mask_of(torch.tensor(lengths))
+    return Seq(torch.randn(*mask.shape, width, generator=generator), mask)
+
+
+def alone(x: Seq, row: int) -> Seq:
+    """One row of a batch, without padding."""
+    length = int(x.lengths[row])
+    summary = None if x.summary is None else x.summary[row : row + 1]
+    return Seq(x.values[row : row + 1, :length], x.mask[row : row + 1, :length], summary)
+
+
+def weighted_sum(values: Tensor) -> Tensor:
+    """A number that depends on every value in its own way."""
+    generator = torch.Generator().manual_seed(9)
+    return (values * torch.randn(values.shape, generator=generator)).sum()
+
+
+Document = list[list[int]]
+
+
+def documents(count: int = 5, symbols: int = 12, seed: int = 0) -> list[Document]:
+    """Documents of 1 to 12 sentences of 1 to 9 ids: enough inner rows for several groups."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(low: int, high: int) -> int:
+        return int(torch.randint(low, high, (1,), generator=generator))
+
+    return [[[draw(1, symbols) for _ in range(draw(1, 10))] for _ in range(1 if row == 1 else draw(2, 13))] for row in range(count)]
+
+
+def padded(rows: list[list[int]]) -> Seq:
+    """Ids with other ids at the padding."""
+    mask = mask_of(torch.tensor([len(row) for row in rows]))
+    values = torch.full(mask.shape, 7)
+    values[mask] = torch.tensor([one for row in rows for one in row])
+    return Seq(values, mask)
+
+
+def batch(config: InputConfig, rows: list[Document]) -> Batch:
+    """What data would hand to this input for these documents."""
+    nested = Nested(padded([inner for row in rows for inner in row]), mask_of(torch.tensor([len(row) for row in rows])))
+    flat = padded([[one for inner in row for one in inner] for row in rows])
+    if config.reads == "sentences":
+        inputs: dict[str, Seq | Nested] = {"text": nested}
+    elif config.reads == "characters":
+        words = padded([[sum(inner) % 30 for inner in row] for row in rows])
+        inputs = {"characters": nested, "text": words}
+    elif config.reads == "grams":
+        inputs = {"grams": flat, "weights": Seq(flat.values * 0.1, flat.mask)}
+    else:
+        inputs = {"text": flat, "segments": Seq((flat.values > 5).long(), flat.mask)}
+    return Batch(inputs, None, torch.arange(len(rows)))

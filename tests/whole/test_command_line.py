@@ -1,0 +1,150 @@
+"""Each verb, from file to answer, as a user types it."""
+
+import json
+
+import pytest
+
+from tests.whole.conftest import SMALL, opinions, write_table
+
+PRESETS = ["bow", "rnn", "gru", "lstm", "bilstm", "cnn", "self-attentive", "han", "han-context", "transformer"]
+WIDTHS = {
+    "bow": [], "han": ["model.input.inner.width=16", "model.input.encoder.width=8", "model.encoder.width=8"],
+    "han-context": ["model.input.inner.width=16", "model.input.encoder.width=8", "model.input.width=8"],
+}    # fmt: skip
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_learns_from_a_table_and_answers_from_its_folder(preset, seqlab, reviews, tmp_path):
+    """Train, predict, evaluate and explain; the folder is all that the last three get."""
+    run = tmp_path / "run"
+    settings = WIDTHS.get(preset, ["model.input.width=16"]) + SMALL[1:]
+    code, out, err = seqlab("train", "classify", reviews, "--model", preset, "--epochs", 10, "--out", run, *settings)
+    assert code == 0, err
+    assert "Next: seqlab predict" in out
+    assert {path.name for path in run.iterdir()} >= {
+        "config.yaml", "facts.json", "model.safetensors", "metrics.jsonl", "report.html", "README.md", "resume",
+    }    # fmt: skip
+
+    test = write_table(tmp_path / "test.csv", opinions(200, seed=1))
+    code, out, err = seqlab("evaluate", run, test, "--json")
+    scores = json.loads(out)
+    assert code == 0 and scores["examples"] == 200
+    accuracy = scores["metrics"]["accuracy"]
+    assert accuracy["low"] <= accuracy["value"] <= accuracy["high"] and accuracy["unit"]
+    assert accuracy["value"] >= 0.9, "one word decides the label: every model can learn it"
+
+    code, out, err = seqlab("predict", run, "the film was superb", "the film was dull", "--json")
+    said = [json.loads(line) for line in out.splitlines()]
+    assert [one["label"] for one in said] == ["good", "bad"]
+    assert all(abs(sum(one["scores"].values()) - 1) < 1e-4 for one in said)
+
+    code, out, err = seqlab("explain", run, "the film was superb", "--out", tmp_path / "map.json")
+    tree = json.loads((tmp_path / "map.json").read_text())
+    assert code == 0 and tree["label"] == "good" and tree["maps"]
+
+
+def test_metrics_have_the_promised_keys(seqlab, reviews, tmp_path):
+    code, _, err = seqlab("train", "classify", reviews, "--model", "cnn", "--steps", 20, "--out", tmp_path / "run", *SMALL)
+    assert code == 0, err
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["step"] == 20
+    for row in rows:
+        assert {"step", "epoch", "seconds", "train_loss", "valid_loss", "valid_accuracy", "valid_f1"} <= row.keys()
+
+
+def test_the_same_seed_gives_the_same_weights(seqlab, reviews, tmp_path):
+    for name in ("a", "b"):
+        seqlab("train", "classify", reviews, "--model", "lstm", "--steps", 15, "--seed", 3, "--out", tmp_path / name, *SMALL)
+    seqlab("train", "classify", reviews, "--model", "lstm", "--steps", 15, "--seed", 4, "--out", tmp_path / "c", *SMALL)
+    a, b, c = [(tmp_path / name / "model.safetensors").read_bytes() for name in "abc"]
+    assert a == b != c
+
+
+def test_a_settings_file_trains_the_same_as_the_words(seqlab, reviews, tmp_path):
+    seqlab("train", "classify", reviews, "--model", "gru", "--steps", 10, "--out", tmp_path / "words", *SMALL)
+    code, _, err = seqlab("train", tmp_path / "words" / "config.yaml", "--out", tmp_path / "file")
+    assert code == 0, err
+    one, other = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("words", "file")]
+    assert one == other
+
+
+def test_init_prints_a_file_that_trains(seqlab, reviews, tmp_path):
+    _, text, _ = seqlab("init", "classify", "--model", "transformer")
+    assert "# " in text
+    (tmp_path / "run.yaml").write_text(text)
+    code, _, err = seqlab("train", tmp_path / "run.yaml", f"data.train={reviews}", "training.steps=3", "--out", tmp_path / "run", *SMALL[:3])
+    assert code == 0, err
+
+
+def test_a_number_is_predicted_as_a_number(seqlab, tmp_path):
+    rows = [(text, str(3.0 if label == "good" else -1.0)) for text, label in opinions(500)]
+    table = write_table(tmp_path / "stars.csv", rows)
+    code, _, err = seqlab("train", "classify", table, "--model", "cnn", "--epochs", 12, "task.target=number", "--out", tmp_path / "run", *SMALL)
+    assert code == 0, err
+    _, out, _ = seqlab("predict", tmp_path / "run", "a superb story", "a dull story", "--json")
+    high, low = [json.loads(line)["value"] for line in out.splitlines()]
+    assert abs(high - 3) < 1 and abs(low + 1) < 1
+    _, out, _ = seqlab("evaluate", tmp_path / "run", table, "--json")
+    assert json.loads(out)["metrics"].keys() == {"mse", "mae", "r2"}
+
+
+def test_a_pair_of_texts_gets_one_label(seqlab, tmp_path):
+    """Label: do both texts have the same opinion? Only a model that sees both can know."""
+    first, second = opinions(1500, seed=5), opinions(1500, seed=6)
+    rows = [(a, b, "same" if x == y else "other") for (a, x), (b, y) in zip(first, second, strict=True)]
+    table = write_table(tmp_path / "pairs.csv", rows, ("text", "text2", "label"))
+    code, _, err = seqlab("train", "classify", table, "--model", "bilstm", "--epochs", 25, "--out", tmp_path / "run", *SMALL)
+    assert code == 0, err
+    _, out, _ = seqlab("predict", tmp_path / "run", "a superb film\tthe music was lovely", "a superb film\tthe music was dull", "--json")
+    assert [json.loads(line)["label"] for line in out.splitlines()] == ["same", "other"]
+
+
+def test_predict_keeps_the_columns_and_the_order_of_a_file(seqlab, reviews, tmp_path):
+    seqlab("train", "classify", reviews, "--model", "cnn", "--epochs", 5, "--out", tmp_path / "run", *SMALL)
+    rows = [(str(number), text) for number, (text, _) in enumerate(opinions(3000, seed=9))]
+    table = write_table(tmp_path / "new.csv", rows, ("id", "text"))
+    code, out, err = seqlab("predict", tmp_path / "run", "--input", table, "--output", tmp_path / "answers.jsonl")
+    assert code == 0, err
+    answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    assert [answer["id"] for answer in answers] == [row[0] for row in rows]
+    assert {"text", "predicted_label", "predicted_score"} <= answers[0].keys()
+    _, out, _ = seqlab("predict", tmp_path / "run", rows[7][1], "--json")
+    assert json.loads(out)["label"] == answers[7]["predicted_label"]
+
+
+def test_inspect_gives_the_worked_number(seqlab):
+    """SPEC T3: 988,402 parameters, by formula and by count."""
+    keys = ["model.input.width=200", "model.encoder.layers=4", "model.encoder.feed_forward=200", "model.encoder.norm=post"]
+    code, out, err = seqlab("inspect", "transformer", "--task", "classify", "--vocabulary", 100, "--classes", 2, *keys, "--json")
+    assert code == 0, err
+    assert json.loads(out)["parameters"]["total"] == json.loads(out)["parameters"]["formula_total"] == 988_402
+
+
+def test_inspect_reads_a_run_too(seqlab, reviews, tmp_path):
+    seqlab("train", "classify", reviews, "--model", "cnn", "--steps", 2, "--out", tmp_path / "run", *SMALL)
+    code, out, _ = seqlab("inspect", tmp_path / "run", "--json")
+    parameters = json.loads(out)["parameters"]
+    assert code == 0 and parameters["total"] == parameters["formula_total"]
+
+
+def test_check_counts_and_finds_nothing_wrong(seqlab, reviews):
+    code, out, err = seqlab("check", "classify", reviews)
+    assert code == 0, err
+    assert "600" in out and "good" in out and "bad" in out
+
+
+def test_a_run_goes_into_a_numbered_folder_when_the_name_is_taken(seqlab, reviews, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert seqlab("train", "classify", "reviews.csv", "--model", "cnn", "--steps", 2, *SMALL)[0] == 0
+    assert (tmp_path / "runs" / "reviews-cnn" / "model.safetensors").exists()
+    assert (tmp_path / "runs" / "reviews-cnn-2" / "model.safetensors").exists()
+
+
+def test_the_baseline_stands_beside_the_model(seqlab, reviews, tmp_path):
+    settings = [setting for setting in SMALL if "baseline" not in setting]
+    code, out, err = seqlab("train", "classify", reviews, "--model", "cnn", "--epochs", 5, "--out", tmp_path / "run", *settings)
+    assert code == 0, err
+    assert "bow" in out and "majority" in out
+    _, out, _ = seqlab("evaluate", tmp_path / "run", reviews, "--json")
+    assert json.loads(out)["baselines"].keys() == {"majority", "bow"}
