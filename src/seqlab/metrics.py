@@ -212,6 +212,6 @@ def bootstrap(
     return value, min(float(low), value), max(float(high), value)
 
 
-def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+def _share(part: np.ndarray | np.number, whole: np.ndarray | np.number) -> np.ndarray:
     """part / whole, and 0 of nothing."""
     return np.asarray(part / np.where(whole == 0, 1, whole), dtype=np.float64)

@@ -126,8 +126,7 @@ class Run:
         rows = self.reading.pieces(first, second)
         pieces = rows if self.settings.model.input.reads == "sentences" else rows[0]
         shown = first if second is None else f"{first}\t{second}"
-        facts = self.facts
-        return explain(self.model, batch, text=shown, pieces=pieces, labels=facts.labels, mean=facts.mean, spread=facts.spread)
+        return explain(self.model, batch, text=shown, pieces=pieces, said=self.predict([text])[0].to_json())
 
     def rows(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool) -> Iterator[Row]:
         """The good rows of other files, read as the training files were."""

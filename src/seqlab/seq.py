@@ -33,7 +33,7 @@ class Seq:
         return self.mask.shape[0]
 
     @property
-    def lengths(self) -> Int[Tensor, "B"]:
+    def lengths(self) -> Int[Tensor, " B"]:
         return self.mask.sum(dim=1)
 
     @property
@@ -70,7 +70,7 @@ class Nested:
         return Nested(self.inner.to(device), self.mask.to(device))
 
 
-def mask_of(lengths: Int[Tensor, "B"]) -> Bool[Tensor, "B T"]:
+def mask_of(lengths: Int[Tensor, " B"]) -> Bool[Tensor, "B T"]:
     """The mask of right-padded rows of these lengths."""
     return torch.arange(int(lengths.max()), device=lengths.device) < lengths.unsqueeze(1)
 

@@ -27,6 +27,11 @@ def recorded(attention, *given, **more):
     return result, maps[""][0]
 
 
+def projected(attention, x):
+    """Queries, keys and values (B H T U)."""
+    return (layer(x).unflatten(-1, (3, -1)).transpose(1, 2) for layer in (attention.query, attention.key, attention.value))
+
+
 def random_biases(attention):
     """Biases start at zero, which would hide them."""
     for name, tensor in attention.named_parameters():
@@ -87,7 +92,7 @@ def test_the_plain_form_has_neither_scale_nor_output_projection():
     torch.manual_seed(0)
     attention = Attention(replace(STANDARD, scale=False, output=False, value=5))
     x = torch.randn(2, 6, 12)
-    query, key, value = (layer(x).view(2, 6, 3, -1).transpose(1, 2) for layer in (attention.query, attention.key, attention.value))
+    query, key, value = projected(attention, x)
     expected = ((query @ key.transpose(2, 3)).softmax(-1) @ value).transpose(1, 2).reshape(2, 6, 15)
     assert_close(attention(x), expected, atol=1e-5, rtol=1e-5)
     assert sum(tensor.numel() for tensor in attention.parameters()) == attention.cost(6).parameters
@@ -111,7 +116,7 @@ def test_local_attention_in_blocks_equals_full_attention_under_a_band(reach, cau
     left, right = (reach - 1, 0) if causal else ((reach - 1) // 2, reach // 2)
     band = (ahead >= -left) & (ahead <= right)
     assert causal or int(band[22].sum()) == min(reach, 45)
-    query, key, value = (layer(x).view(2, 45, 3, 4).transpose(1, 2) for layer in (attention.query, attention.key, attention.value))
+    query, key, value = projected(attention, x)
     mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=band & mask[:, None, None])
     expected = attention.output(mixed.transpose(1, 2).flatten(2))
 

@@ -117,14 +117,17 @@ def weighted_sum(values: Tensor) -> Tensor:
 Document = list[list[int]]
 
 
-def documents(count: int = 5, symbols: int = 12, seed: int = 0) -> list[Document]:
-    """Documents of 1 to 12 sentences of 1 to 9 ids: enough inner rows for several groups."""
+def documents(count: int = 9, symbols: int = 12, seed: int = 0) -> list[Document]:
+    """Documents of 1 to 12 sentences of 1 to 9 ids: enough inner rows for two groups or more."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(low: int, high: int) -> int:
         return int(torch.randint(low, high, (1,), generator=generator))
 
-    return [[[draw(1, symbols) for _ in range(draw(1, 10))] for _ in range(1 if row == 1 else draw(2, 13))] for row in range(count)]
+    def sentence() -> list[int]:
+        return [draw(1, symbols) for _ in range(draw(1, 10))]
+
+    return [[sentence() for _ in range(1 if row == 1 else draw(2, 13))] for row in range(count)]
 
 
 def padded(rows: list[list[int]]) -> Seq:

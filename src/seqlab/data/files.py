@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from seqlab.errors import UserError, did_you_mean
 
@@ -104,15 +104,16 @@ def _standard_input() -> Path:
     return path
 
 
-def open_bytes(source: Source) -> BinaryIO:
+def open_bytes(source: Source) -> io.BufferedReader:
     """The bytes of a file, unpacked if they are packed, whatever its name says."""
     try:
         file = source.path.open("rb")
-        packed = file.read(2) == GZIP
-        file.seek(0)
     except OSError as error:
         raise UserError(what=f"{source.name}: {error.strerror or error}.", fix="Check the permissions of the file.") from None
-    return io.BufferedReader(gzip.GzipFile(fileobj=file), 2**18) if packed else file    # type: ignore[arg-type]
+    if file.peek(2)[:2] != GZIP:
+        return file
+    file.close()
+    return io.BufferedReader(gzip.GzipFile(source.path), 2**18)    # type: ignore[arg-type]
 
 
 class Lines:
@@ -143,7 +144,7 @@ class Lines:
                     fix=f"Fetch it again and check it with: gzip -t {self.source.name}",
                 ) from None
 
-    def _decoded(self, file: BinaryIO) -> Iterator[str | None]:
+    def _decoded(self, file: io.BufferedReader) -> Iterator[str | None]:
         """Lines of an encoding in which a line ends with the byte \\n; each is decoded by itself, so a fault has its line."""
         number = 0
         while line := file.readline(self.longest + 1):
@@ -161,7 +162,7 @@ class Lines:
                 raise self._undecodable(number, error) from None
             yield text.removeprefix("\ufeff") if number == 1 else text
 
-    def _wide(self, file: BinaryIO) -> Iterator[str | None]:
+    def _wide(self, file: io.BufferedReader) -> Iterator[str | None]:
         """Lines of an encoding with wide characters, such as UTF-16."""
         text = io.TextIOWrapper(file, self.encoding, newline="\n")
         number = 0

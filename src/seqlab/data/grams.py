@@ -21,6 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from seqlab.data.store import Ragged, offsets_of
+from seqlab.data.text import BREAK, WORD
 from seqlab.errors import UserError
 
 Document = str | tuple[str, str]
@@ -35,14 +36,14 @@ CHUNK = 1_000_000
 REMEMBERED = 500_000
 """Words whose hash is kept."""
 
-_WORD = re.compile(r"\w+(?:['’]\w+)*|[!?]")
-_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_WORD = re.compile(WORD)
+_BREAK = re.compile(BREAK)
 _MULTIPLIERS = tuple(np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))
 _SECOND_TEXT = np.uint64(0x5851F42D4C957F2D)
 
 
 def words_of(text: str) -> list[str]:
-    """The lower-cased words of a text; of the marks only ! and ?."""
+    """The lower-cased words and single marks of a text."""
     if "<" in text:
         text = _BREAK.sub(" ", text)
     return _WORD.findall(unicodedata.normalize("NFC", text).lower())

@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import re
 
-_LINES = re.compile(r"(?:\s*(?:<br\s*/?>|\n))+\s*", re.IGNORECASE)
+_LINE = re.compile(r"<br\s*/?>|\n", re.IGNORECASE)
 _STOP = re.compile(
-    r"""([.!?…]+["'”’»)\]]*)\s+(?=["'“‘«(\[]*(\w))"""        # closing marks, space, opening marks, then a letter or digit
-    r"""|(?<=[^\W\d_]{2}[.!?])(?=[A-Z][\w'’]*\s)"""          # no space: "the end.Then came"
+    r"""([.!?…]+["'”’»)\]]*)"""             # a stop and closing marks
+    r"""(\s+|(?=[A-Z][\w'’]*\s))"""         # space, or none: "the end.Then came"
+    r"""(?=["'“‘«(\[]*(\w))"""              # opening marks and the first letter or digit
 )
 _LAST_WORD = re.compile(r"[\w.'’-]*$")
-_SHORT = frozenset(
-    "mr mrs ms messrs dr prof st mt sr jr gen col capt maj lt sgt cmdr adm rev hon gov sen rep pres supt "
-    "vs e.g i.e cf viz fig figs eq vol vols pp ed eds dept univ approx est ca al inc ltd corp co bros "
-    "jan feb mar apr jun jul aug sept sep oct nov dec mon tue tues wed thu thur thurs fri sat sun m mme mlle".split()    # noqa: SIM905
-)
+_SHORT = frozenset((
+    "mr", "mrs", "ms", "messrs", "dr", "prof", "st", "mt", "sr", "jr", "gen", "col", "capt", "maj", "lt", "sgt", "cmdr",
+    "adm", "rev", "hon", "gov", "sen", "pres", "supt", "vs", "e.g", "i.e", "cf", "viz", "figs", "eq",
+    "vol", "vols", "pp", "eds", "dept", "univ", "approx", "ca", "al", "inc", "ltd", "corp", "co", "bros",
+    "jan", "feb", "apr", "jun", "jul", "aug", "sept", "sep", "oct", "nov", "dec", "tue", "tues",
+    "thu", "thur", "thurs", "fri", "m", "mme", "mlle",
+))
 _BEFORE_NUMBERS = frozenset(("no", "nos", "p", "art", "nr", "chap", "sec"))
 
 
 def split(text: str) -> list[str]:
     """The sentences of a text, without the white space between them. A blank text has none."""
     sentences: list[str] = []
-    for line in _LINES.split(text):
+    for line in _LINE.split(text):
         start = 0
         flat = line == line.lower()                            # text without capitals: a small letter may begin a sentence
         for stop in _STOP.finditer(line):
             if _ends(line, start, stop, flat):
-                end = stop.end(1) if stop[1] else stop.end()
-                sentences.append(line[start:end].strip())
+                sentences.append(line[start : stop.end(1)].strip())
                 start = stop.end()
         sentences.append(line[start:].strip())
     return [sentence for sentence in sentences if sentence]
@@ -35,12 +37,12 @@ def split(text: str) -> list[str]:
 
 def _ends(line: str, start: int, stop: re.Match[str], flat: bool) -> bool:
     """Whether a sentence ends at this stop."""
-    if not stop[1]:
-        return True
-    first = stop[2]
+    marks, space, first = stop.groups()
+    if not space:
+        return stop.start() > start + 1 and line[stop.start() - 2 : stop.start()].isalpha()
     if first.islower() and not flat:
         return False                                           # "What?" he said. Yahoo! is
-    if not stop[1].startswith(".") or stop[1].startswith(".."):
+    if marks[0] != "." or marks.startswith(".."):
         return True
     found = _LAST_WORD.search(line[max(start, stop.start() - 20) : stop.start()])
     word = found[0] if found else ""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
+import itertools
 import json
 import os
 import shutil
@@ -15,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -42,7 +44,7 @@ class Ragged:
     @staticmethod
     def of(rows: Sequence[Sequence[Any]], dtype: Any) -> Ragged:
         offsets = offsets_of(np.fromiter(map(len, rows), np.int64, len(rows)))
-        values = np.fromiter((value for row in rows for value in row), dtype, int(offsets[-1]))
+        values = np.fromiter(itertools.chain.from_iterable(rows), dtype, int(offsets[-1]))
         return Ragged(values, offsets)
 
     @property
@@ -218,14 +220,15 @@ class _Column:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.kind = np.dtype(np.uint8)
-        self.file: BinaryIO = path.open("wb")
+        self.file: io.BufferedWriter = path.open("wb")
 
     def append(self, values: NDArray[Any], exact: bool = False) -> None:
         if exact or np.issubdtype(values.dtype, np.floating):
             self.kind = values.dtype
         else:
-            largest = int(values.max()) if len(values) else 0
-            kind = next(np.dtype(kind) for kind in (np.uint8, np.uint16, np.uint32, np.int64) if largest <= np.iinfo(kind).max)
+            low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+            bounds = {kind: np.iinfo(kind) for kind in (np.uint8, np.uint16, np.uint32, np.int64)}
+            kind = np.dtype(next(kind for kind, bound in bounds.items() if bound.min <= low and high <= bound.max))
             if kind.itemsize > self.kind.itemsize:
                 self._widen(kind)
         self.file.write(np.ascontiguousarray(values, self.kind).data)

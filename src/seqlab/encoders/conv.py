@@ -75,7 +75,7 @@ class ConvEncoder(Encoder):
                 x = x.with_values(self.dropout(x.values))
             padded = F.pad(x.zeroed, (0, 0, left, right))
             # Vectors side by side are an image of one line with its channels last, which conv2d takes as it lies
-            # and conv1d would copy: 10 to 20 % slower.
+            # and conv1d would copy: about 10 % slower.
             image = padded.transpose(1, 2).unsqueeze(2)                                  # B D_in 1 T
             found = F.conv2d(image, layer.weight.unsqueeze(2), layer.bias, stride=(1, stride))
             states = self.activate(found.squeeze(2).transpose(1, 2))                     # B T' D

@@ -85,7 +85,7 @@ class Inner(Input):
     def encoded(self, rows: Seq) -> Iterator[tuple[Seq, Int[Tensor, " G"]]]:
         """Groups of inner rows (N W) as states (G W' D), with the numbers of these rows.
 
-        Rows sorted by length and cut into √N / 4 groups waste a third of the padding; more groups lose to short batches
+        Sorted by length and cut into √N / 4 groups, 400 sentences take half the time; more groups lose to narrow batches
         what they save (measured with a GRU, N from 64 to 1000). Recorded attention keeps one group in reading order.
         """
         recording = any(isinstance(module, Attends) and module.tape is not None for module in self.modules())

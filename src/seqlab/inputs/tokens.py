@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch.nn as nn
+from torch import nn
 
 from seqlab.config import Positive, PositiveFloat, Probability
 from seqlab.nn.layers import Dropout, keep_mask

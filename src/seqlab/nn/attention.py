@@ -14,7 +14,7 @@ from seqlab.nn.positions import RotaryPositions
 from seqlab.parts import Attends, Cost
 
 LEAST_BLOCK = 16
-"""Local attention works on blocks of at least this many queries: smaller ones waste more time than they save work."""
+"""Local attention works on blocks of at least this many queries: smaller ones are no faster."""
 
 
 def masked_softmax(scores: Float[Tensor, "*B T"], mask: Bool[Tensor, "*#B T"]) -> Float[Tensor, "*B T"]:

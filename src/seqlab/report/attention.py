@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,11 +14,9 @@ from torch import Tensor
 
 from seqlab.errors import UserError
 from seqlab.files import write_json, write_text, written_beside
+from seqlab.model import Model
 from seqlab.parts import Batch, record
 from seqlab.report.gradients import contributions, gram_contributions, is_linear
-
-if TYPE_CHECKING:
-    from seqlab.model import Model
 
 Kind = Literal["tokens", "hops", "document", "matrix", "grams"]
 Method = Literal["attention", "gradient × input", "weight × n-gram"]
@@ -78,7 +76,7 @@ class Explanation:
 
     def save(self, path: str | Path) -> Path:
         """Write map.html, map.png or map.json, whole or not at all."""
-        from seqlab.report import maps
+        from seqlab.report import maps  # it imports this file
 
         path = Path(path)
         ending = path.suffix.lower()
@@ -114,7 +112,7 @@ EXACT = "what each adds to the score of the answer, which is exact, because the 
 FIRST_ORDER = "to first order what each piece adds to the score of the answer."
 
 
-def explain(model: Model, batch: Batch, *, pieces: Pieces, text: str, said: Mapping[str, Any]) -> Explanation:
+def explain(model: Model, batch: Batch, *, text: str, pieces: Pieces, said: Mapping[str, Any]) -> Explanation:
     """Explain the answer to the one example in `batch`.
 
     `pieces` are the words of the model's positions; for documents, the words of each sentence; for a bag, its n-grams.
@@ -136,7 +134,7 @@ def explain(model: Model, batch: Batch, *, pieces: Pieces, text: str, said: Mapp
     if not maps:
         method, maps = "gradient × input", [_gradient_map(model, batch, pieces)]
         note = (INSIDE if tapes else NONE) + FIRST_ORDER
-    label = f"{said['value']:.4g}" if said.get("label") is None else str(said["label"])
+    label = str(said["label"]) if "label" in said else f"{said['value']:.4g}"
     return Explanation(text=text, label=label, scores=dict(said.get("scores") or {}), maps=tuple(maps), method=method, note=note)
 
 
@@ -162,16 +160,17 @@ def attention_maps(tapes: Mapping[str, list[Tensor]], pieces: Pieces) -> list[Ma
 
 def _self_attention(tapes: Mapping[str, list[Tensor]], pieces: Pieces, alone: bool) -> list[Map]:
     """A matrix a layer of the encoder; when there is nothing else to show, first what each piece receives on average."""
-    layers = [tape[-1][0].float().cpu().numpy() for name, tape in tapes.items() if name.startswith("encoder")]    # H Q K each
+    layers = [tape[-1][0].float().cpu().numpy() for name, tape in tapes.items() if name.split(".")[0] == "encoder"]    # H Q K
     if not layers:
         return []
-    layers = [layer for layer in layers if layer.shape == layers[-1].shape]        # a stride in between: only those after it
-    shown = grouped(flat(pieces), layers[-1].shape[-1])
+    size = layers[-1].shape[-1]
+    layers = [layer for layer in layers if layer.shape[-1] == size]                # a stride in between: only those after it
+    shown = grouped(flat(pieces), size)
     received = np.mean([layer.mean(axis=(0, 1)) for layer in layers], axis=0)      # K: every query gives out 1 in all
-    first = [Map(name="attention each piece receives, on average", kind="tokens", weights=received, pieces=shown)] if alone else []
-    return first + [
-        Map(name=f"self-attention, layer {place}", kind="matrix", weights=layer, pieces=shown) for place, layer in enumerate(layers, 1)
-    ]
+    maps = [Map(name="attention each piece receives, on average", kind="tokens", weights=received, pieces=shown)] if alone else []
+    for place, layer in enumerate(layers, 1):
+        maps.append(Map(name=f"self-attention, layer {place}", kind="matrix", weights=layer, pieces=shown))
+    return maps
 
 
 def _pool_weights(tapes: Mapping[str, list[Tensor]], part: str) -> Tensor | None:

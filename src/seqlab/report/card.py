@@ -17,7 +17,7 @@ def model_card(report: Report) -> str:
             report.training,
             *_notes(report.notes),
             "## Scores",
-            f"On {report.scores.examples:,} {report.split} examples that it was not trained on; 95 % intervals from the bootstrap.",
+            f"{report.scored_on} In brackets: 95 % intervals (bootstrap).",
             _score_table(report),
             *report.verdicts,
             *_labels(report.scores),
@@ -41,7 +41,8 @@ def _score_table(report: Report) -> str:
     names = list(report.scores.metrics)
     everyone = {"this model": report.scores, **report.scores.baselines}
     lines = ["| | " + " | ".join(TITLES.get(name, name) for name in names) + " |", "|---" * (len(names) + 1) + "|"]
-    lines += [f"| {_plain(who)} | " + " | ".join(str(one.metrics[name]) for name in names) + " |" for who, one in everyone.items()]
+    for who, scores in everyone.items():
+        lines.append(f"| {_plain(who)} | " + " | ".join(str(scores.metrics[name]) for name in names) + " |")
     return "\n".join(lines)
 
 
@@ -74,7 +75,7 @@ def _limits(report: Report) -> str:
             shown = ", ".join(_plain(label) for label in rare[:8]) + (", ..." if len(rare) > 8 else "")
             lines.append(f"- Scores of classes with fewer than 30 {report.split} examples are rough: {shown}.")
     if report.split == "valid":
-        lines.append("- The best weights were chosen on the validation examples it is scored on, so the scores are a little too good.")
+        lines.append("- The weights were chosen on the validation examples they are scored on: the scores are a little too good.")
     return "\n".join(lines)
 
 

@@ -101,7 +101,7 @@ def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None
         parts.append(
             f'<text x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end"{weight}>{escape(bar.name)}</text>'
             f'<rect x="{x0:.1f}" y="{middle - 8:.1f}" width="{wide:.1f}" height="16" rx="2" fill="var({colour})" opacity=".75"/>'
-            f'<path class="whisker" d="M{low:.1f} {middle:.1f}H{high:.1f}M{low:.1f} {middle - 5:.1f}v10M{high:.1f} {middle - 5:.1f}v10"/>'
+            f'<path class="whisker" d="M{low:.1f} {middle}H{high:.1f}M{low:.1f} {middle - 5}v10M{high:.1f} {middle - 5}v10"/>'
             f'<text x="{at(max(bar.high, bar.value)) + 8:.1f}" y="{middle + 4:.1f}">{bar.value:.3f}</text>'
         )
     return _svg(title, height, parts)
@@ -163,7 +163,7 @@ def _svg(title: str, height: float, parts: Sequence[str]) -> str:
 
 
 CSS = """
-.chart{width:100%;height:auto;display:block;font-size:12px;overflow:visible}.chart text{fill:var(--text)}
+.chart{width:100%;max-width:30rem;height:auto;display:block;font-size:13px;overflow:visible}.chart text{fill:var(--text)}
 .chart .soft{fill:var(--soft)}.chart .rule{stroke:var(--line)}
 .chart .best{fill:var(--card);stroke:var(--text);stroke-width:2}.chart .whisker{stroke:var(--text);stroke-width:1.5;fill:none}
 """

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
+from seqlab.model import Model
 from seqlab.parts import Cost
 from seqlab.report import html
 from seqlab.report.evaluate import aligned
 from seqlab.report.growth import Growth, measure
-
-if TYPE_CHECKING:
-    from seqlab.model import Model
 
 __all__ = ["Growth", "Inspection", "inspect_model", "measure"]
 

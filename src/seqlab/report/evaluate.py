@@ -6,15 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Num
+from rich.table import Table
+from rich.text import Text
 
 from seqlab.metrics import F1, MAE, MSE, R2, Accuracy, MacroF1, Metric, Precision, Recall, bootstrap, confusion
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 TITLES = {metric.name: metric.title for metric in (Accuracy, MacroF1, MSE, MAE, R2)}
 """How a person writes the name of a metric."""
@@ -38,8 +37,20 @@ class Score:
     def to_json(self) -> dict[str, Any]:
         return {"value": self.value, "low": self.low, "high": self.high, "unit": self.unit}
 
+    @property
+    def shown(self) -> str:
+        return self._write(self.value)
+
+    @property
+    def interval(self) -> str:
+        return f"{self._write(self.low)} to {self._write(self.high)}"
+
     def __str__(self) -> str:
-        return f"{number(self.value)}  ({number(self.low)} to {number(self.high)})"
+        return f"{self.shown} ({self.interval})"
+
+    def _write(self, value: float) -> str:
+        """Shares have three decimals, however small; errors keep their digits."""
+        return f"{value:.3f}".replace("-0.000", "0.000") if "share" in self.unit or "F1" in self.unit else number(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +111,10 @@ class Scores:
 
     def rows(self) -> list[tuple[str, ...]]:
         """Metric, value, interval, unit and the baselines' values, as text."""
-        others = [[number(scores.metrics[name].value) for scores in self.baselines.values()] for name in self.metrics]
+        others = self.baselines.values()
         return [
-            (TITLES.get(name, name), number(score.value), f"{number(score.low)} to {number(score.high)}", score.unit, *beside)
-            for (name, score), beside in zip(self.metrics.items(), others, strict=True)
+            (TITLES.get(name, name), score.shown, score.interval, score.unit, *(other.metrics[name].shown for other in others))
+            for name, score in self.metrics.items()
         ]
 
     @property
@@ -213,7 +224,7 @@ def verdict(scores: Scores, name: str = "bow") -> str:
     title, lower = TITLES.get(metric, metric), metric in LOWER
     gain = theirs.value - ours.value if lower else ours.value - theirs.value
     apart = ours.low > theirs.high or ours.high < theirs.low
-    amount = f"{number(abs(gain))} {title}" if lower else f"{100 * abs(gain):.1f} points of {title}"
+    amount = f"{number(abs(gain))} of {title}" if lower else f"{100 * abs(gain):.1f} points of {title}"
     doubt = "" if apart else " (the intervals overlap: more examples would tell for sure)"
     if abs(gain) < 1e-12:
         return f"Level with {name} in {title}: prefer the cheaper of the two."
@@ -250,9 +261,6 @@ def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
 
 def table(scores: Scores) -> Table:
     """The scores for a terminal, drawn by rich."""
-    from rich.table import Table
-    from rich.text import Text
-
     drawn = Table(box=None, pad_edge=False)
     for place, name in enumerate(scores.header):
         drawn.add_column(name, justify="left" if place in (0, 3) else "right", style="bold" if place == 1 else "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,12 +12,10 @@ from torch import Tensor, nn
 from seqlab.encoders.wrap import Unchanged
 from seqlab.inputs.bag import BagInput
 from seqlab.inputs.nested import Inner
+from seqlab.model import Model
 from seqlab.outputs.heads import DirectHead, LinearHead
 from seqlab.parts import Batch, Input
 from seqlab.seq import Seq
-
-if TYPE_CHECKING:
-    from seqlab.model import Model
 
 
 def contributions(model: Model, batch: Batch, inner: bool = False) -> Float[np.ndarray, "N T"]:

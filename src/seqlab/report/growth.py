@@ -33,7 +33,7 @@ class Layer:
     """Multiply-adds for n positions of width d, projections included."""
     exponents: dict[str, int]
     at: tuple[int, int] = (64, 8)
-    """Positions and rows while the width grows: many enough for the leading term to lead."""
+    """Positions while the width grows, and rows: enough for the leading term to lead and for calls to cost little."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Growth:
     def __str__(self) -> str:
         what = f"{self.layer}, {self.leading}:"
         measured, counted = f"{self.axis}^{self.measured:.2f}", f"{self.axis}^{self.counted:.2f}"
-        return f"{what:<30} time grows as {measured}, operations at these sizes as {counted}, the leading term as {self.axis}^{self.limit}"
+        return f"{what:<30} time grows as {measured}, operations here as {counted}, leading term {self.axis}^{self.limit}"
 
 
 def measure(lengths: Sequence[int] = LENGTHS, widths: Sequence[int] = WIDTHS, repeats: int = 3) -> list[Growth]:
@@ -81,8 +81,8 @@ def _over(axis: Literal["n", "d"], sizes: Sequence[int], repeats: int) -> list[G
     for _ in range(repeats):
         for place, size in enumerate(sizes):
             for kind, layer in enumerate(kinds):
-                n, d, rows = (size, 64, 1) if axis == "n" else (layer.at[0], size, layer.at[1])
-                best[kind, place] = min(best[kind, place], _seconds(layer.build(d), torch.randn(rows, n, d)))
+                n, d = (size, 64) if axis == "n" else (layer.at[0], size)
+                best[kind, place] = min(best[kind, place], _seconds(layer.build(d), torch.randn(layer.at[1], n, d)))
     return [
         Growth(
             layer=layer.name,

@@ -19,6 +19,7 @@ h1{font-size:1.75rem;line-height:1.25;margin:0 0 .4rem;letter-spacing:-.01em}
 h2{font-size:1.15rem;margin:2.6rem 0 .7rem}h3{font-size:1rem;margin:1.4rem 0 .5rem}
 p{margin:.5rem 0}.soft{color:var(--soft)}.small{font-size:.875rem}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:1rem 1.15rem;margin:.8rem 0;overflow-x:auto}
+.card>:last-child{margin-bottom:0}.card>h3:first-child{margin-top:0}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}table.wide{width:100%}
 th,td{padding:.38rem .8rem;text-align:right;border-bottom:1px solid var(--line);vertical-align:baseline}
 th{font-weight:600;color:var(--soft);font-size:.82rem}tbody tr:last-child>*{border-bottom:0}
@@ -54,7 +55,8 @@ def notebook(part: str, css: str = "", script: str = "") -> str:
     """Part of a page for a notebook's cell, with its colours and rules kept to itself."""
     own = f".seqlab{{{LIGHT};background:var(--page);color:var(--text);{FONT};padding:.8rem 1rem}}"
     dark = f"@media (prefers-color-scheme:dark){{.seqlab{{{DARK}}}}}"
-    return f'<div class="seqlab"><style>{own}{dark}@scope (.seqlab){{{BASE}{css}}}</style>{part}<script>{{{script}}}</script></div>'
+    rules = f"{own}{dark}@scope (.seqlab){{{BASE}{css}}}"
+    return f'<div class="seqlab"><style>{rules}</style>{part}<script>{{{script}}}</script></div>'
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,), wide: bool = False) -> str:
@@ -68,7 +70,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[i
 
 def shortened(text: str, limit: int = 400) -> str:
     """The beginning and the end of a long text, on one line."""
-    text = " ".join(text[: 20 * limit].split()) if len(text) > 20 * limit else " ".join(text.split())
+    if len(text) > 8 * limit:    # the middle goes anyway
+        text = text[: 4 * limit] + " " + text[-4 * limit :]
+    text = " ".join(text.split())
     if len(text) <= limit:
         return text
     head = text[: limit * 2 // 3].rsplit(" ", 1)[0]

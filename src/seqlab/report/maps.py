@@ -7,16 +7,14 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from seqlab.errors import UserError
+from seqlab.report.attention import Explanation, Map
 from seqlab.report.evaluate import number
 from seqlab.report.html import notebook, page, shortened
-
-if TYPE_CHECKING:
-    from seqlab.report.attention import Explanation, Map
 
 MOST_NUMBERS = 6_000_000
 """A page carries at most so many self-attention weights (a byte each); beyond it, heads are averaged."""
@@ -46,8 +44,8 @@ rgb(var(--for)/0) 50%,rgb(var(--for)/.8))}
 .gram{display:grid;grid-template-columns:minmax(6rem,14rem) 1fr 4rem;gap:.7rem;align-items:center;padding:.12rem 0}
 .grams{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:.3rem 2.2rem}
 .matrix .controls{display:flex;flex-wrap:wrap;gap:.9rem;align-items:center;font-size:.875rem;color:var(--soft);margin:.2rem 0}
-.matrix [hidden]{display:none}.matrix .rows{display:flex;flex-wrap:wrap;gap:.4rem 1rem;align-items:flex-end}
-.matrix select{font:inherit;color:var(--text);background:var(--card);border:1px solid var(--line);border-radius:5px;padding:.1rem .3rem}
+.matrix [hidden]{display:none}.matrix .rows{display:flex;flex-wrap:wrap;gap:.4rem 1rem;align-items:center}
+.matrix select{font:inherit;color:var(--text);background:var(--card);border:1px solid var(--line);border-radius:5px}
 .matrix canvas{display:block;max-width:100%;margin:.7rem 0 .2rem;border:1px solid var(--line);image-rendering:pixelated}
 @media (max-width:36rem){.sentence{grid-template-columns:3rem 1fr}.sentence .num{display:none}}
 """
@@ -222,8 +220,8 @@ def _matrix(matrices: Sequence[Map], received: Map | None) -> str:
     return (
         '<div class="matrix"><h3>attention each piece receives, on average</h3>'
         f'{_legend(top, False, "share of the attention")}{controls}{_text(matrices[0].pieces, shown / top, shown, False)}'
-        '<div class="rows" hidden><canvas></canvas><p class="small soft">Each row is a piece, and is as dark as what it looks at,<br>'
-        "column by column, both in reading order. Point at a row<br>to see it in the text above.</p></div>"
+        '<div class="rows" hidden><canvas></canvas><p class="small soft">A row for each piece and a column for each piece<br>'
+        "it can look at, in reading order. Point at a row<br>to see it in the text above.</p></div>"
         f'<script type="application/json">{json.dumps({"layers": layers})}</script></div>'
     )
 
@@ -277,8 +275,8 @@ _DRAW = {"tokens": _tokens, "hops": _hops, "document": _document, "grams": _gram
 # A picture -----------------------------------------------------------------------------------------------------------
 
 FAMILY = "monospace"
-LINE = 88
-"""Characters on a line of a picture."""
+LINE = 114
+"""Characters on a line of a picture; at 9.5 points a character is 0.0794 inches wide."""
 
 
 def png(explanation: Explanation) -> bytes:
@@ -298,7 +296,7 @@ def png(explanation: Explanation) -> bytes:
     figure = Figure(figsize=(9.6, height + below), dpi=150, facecolor="white")
     share = height / (height + below)
     axes = figure.add_axes((0.02, 1 - share, 0.96, share))
-    axes.set(xlim=(0, LINE), ylim=(len(lines) + 0.5, -0.5))
+    axes.set(xlim=(0, 9.6 * 0.96 / 0.0794), ylim=(len(lines) + 0.5, -0.5))
     axes.axis("off")
     for row, line in enumerate(lines):
         for start, word, colour, bold in line:
@@ -320,7 +318,7 @@ def _lines(explanation: Explanation) -> Iterator[_Line]:
     score = explanation.scores.get(explanation.label)
     yield [(0, f"{explanation.label}  {number(score)}" if score is not None else explanation.label, None, True)]
     if explanation.note:
-        yield [(0, explanation.note[:110], None, False)]
+        yield [(0, explanation.note[:LINE], None, False)]
     for one in explanation.maps:
         if one.kind == "matrix":
             continue
@@ -330,40 +328,42 @@ def _lines(explanation: Explanation) -> Iterator[_Line]:
             shades = _shades(one)
             top = max(_top(shade) for shade in shades)
             for weight, pieces, shade in zip(one.weights, one.sentences, shades, strict=True):
-                yield from _wrapped(pieces, shade / top, f"{weight:.3f}")
+                yield from _wrapped(pieces, shade / top, f"{weight:.3f}", one.signed)
         elif one.kind == "grams":
             order = np.argsort(-np.abs(one.weights), kind="stable")[:MOST_GRAMS]
             for place in order:
-                weight = one.weights[place]
-                colour = _colour(weight / _top(one.weights))
+                weight = float(one.weights[place])
+                colour = _colour(weight / _top(one.weights), signed=True)
                 yield [(0, f"{weight:+.3f}", None, False), (8, one.pieces[place][:LINE], colour, False)]
         else:
             rows = np.atleast_2d(one.weights)
             for place, row in enumerate(rows):
-                yield from _wrapped(one.pieces, row / _top(rows), f"hop {place + 1}" if one.kind == "hops" else "")
+                yield from _wrapped(one.pieces, row / _top(rows), f"hop {place + 1}" if one.kind == "hops" else "", one.signed)
 
 
-def _wrapped(pieces: Sequence[str], shades: np.ndarray, name: str) -> Iterator[_Line]:
+def _wrapped(pieces: Sequence[str], shades: np.ndarray, name: str, signed: bool) -> Iterator[_Line]:
     """Coloured text, broken into lines, with a name before the first."""
     _, words = spaced(pieces)
     begin = 8 if name else 0
     line: _Line = [(0, name, None, False)] if name else []
     column = float(begin)
-    for (gap, word), shade in zip(words, shades, strict=True):
+    for (gap, word), shade in zip(words, shades.tolist(), strict=True):
         column += bool(gap) and column > begin
         if column + len(word) > LINE and column > begin:
             yield line
             line, column = [], float(begin)
-        line.append((column, word, _colour(shade), False))
+        line.append((column, word, _colour(shade, signed), False))
         column += len(word)
     yield line
 
 
-def _colour(shade: float) -> tuple[float, float, float, float] | None:
-    """Amber for attention and for the answer; blue against it."""
+def _colour(shade: float, signed: bool) -> tuple[float, float, float, float] | None:
+    """Amber for attention; blue for the answer and orange-red against it. As on the page."""
     if abs(shade) < 0.01:
         return None
-    return (1.0, 0.67, 0.08, min(1.0, shade)) if shade > 0 else (0.2, 0.55, 0.91, min(1.0, -shade))
+    if not signed:
+        return 1.0, 0.67, 0.08, min(1.0, shade)
+    return (0.2, 0.55, 0.91, min(1.0, shade)) if shade > 0 else (0.94, 0.39, 0.24, min(1.0, -shade))
 
 
 def _grid(figure: Any, one: Map, place: tuple[float, float, float]) -> None:
@@ -371,7 +371,7 @@ def _grid(figure: Any, one: Map, place: tuple[float, float, float]) -> None:
     left, bottom, size = place
     width, height = figure.get_size_inches()
     axes = figure.add_axes((left, bottom, size, size * width / height))
-    axes.imshow(one.weights.mean(axis=0), cmap="YlOrBr", vmin=0)
+    axes.imshow(one.weights.mean(axis=0), cmap="Oranges", vmin=0)
     axes.set_title(one.name + " (mean of heads)", fontsize=9)
     if len(one.pieces) <= 40:
         words = [word[:12] for _, word in spaced(one.pieces)[1]]

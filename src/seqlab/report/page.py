@@ -19,9 +19,10 @@ from seqlab.report.attention import Explanation
 from seqlab.report.cost import Inspection
 from seqlab.report.evaluate import CLASS_HEADER, LOWER, TITLES, Score, Scores, class_rows, number, verdict
 
+WORDS = {"train": "training", "valid": "validation"}
+"""Splits whose names are not words."""
 MOST_CLASSES = 50
 """A confusion matrix is drawn up to so many classes; beyond, only the commonest confusions are listed."""
-WORDS = {"valid": "validation", "test": "testing"}
 WITH_NUMBERS = 12
 """Up to so many classes the cells show their counts; beyond, they are colours with tooltips."""
 
@@ -85,9 +86,17 @@ class Report:
     @property
     def training(self) -> str:
         """How it was trained, in a sentence."""
-        others = ", ".join(f"{count:,} for {WORDS.get(name, name)}" for name, count in self.rows.items() if name != "train")
+        others = " and ".join(f"{count:,} {WORDS.get(name, name)}" for name, count in self.rows.items() if name != "train")
+        apart = f", with {others} examples kept apart" if others else ""
         took = f" in {duration(self.seconds)}" if self.seconds else ""
-        return f"Trained on {self.rows.get('train', 0):,} examples ({others or 'no others'}): {self.steps:,} steps{took}."
+        return f"Trained on {self.rows.get('train', 0):,} examples{apart}: {self.steps:,} steps{took}."
+
+    @property
+    def scored_on(self) -> str:
+        """Which examples the scores are of, in a sentence."""
+        which = f"{self.scores.examples:,} {WORDS.get(self.split, self.split)} examples"
+        chosen = ", though its best weights were chosen on them" if self.split == "valid" else ""
+        return f"Scored on {which} that it was not trained on{chosen}."
 
     @property
     def verdicts(self) -> list[str]:
@@ -120,7 +129,7 @@ def _opening(report: Report) -> str:
     facts = [("parts", report.recipe)]
     if report.inspection:
         facts.append(("parameters", f"{report.inspection.total:,}"))
-    facts += [(f"{name} examples", f"{count:,}") for name, count in report.rows.items()]
+    facts.append((f"examples: {' / '.join(report.rows)}", " / ".join(f"{count:,}" for count in report.rows.values())))
     facts += [("steps", f"{report.steps:,}"), ("time", duration(report.seconds))]
     listed = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts if value)
     notes = "".join(f"<li>{escape(note)}</li>" for note in report.notes)
@@ -143,10 +152,12 @@ def _scores(report: Report) -> str:
     share = scores.main not in LOWER and min(bar.low for bar in bars) >= 0 and max(bar.high for bar in bars) <= 1
     drawn = chart.bar_chart(f"{title}, with 95 % intervals", bars, (0, 1) if share else None)
     return (
-        f'<h2>How good is it?</h2><div class="card lead"><div class="figure"><b>{number(first.value)}</b><span>{escape(title)}</span>'
-        f"<span class='soft small'>{number(first.low)} to {number(first.high)}</span></div>"
-        f"<div>{said}<p class='soft small'>On {scores.examples:,} {escape(report.split)} examples that it was not trained on.</p></div></div>"
-        f'<div class="grid2"><div class="card">{drawn}</div><div class="card">{_score_table(everyone)}</div></div>'
+        '<h2>How good is it?</h2><div class="card lead">'
+        f'<div class="figure"><b>{first.shown}</b><span>{escape(title)}</span>'
+        f"<span class='soft small'>{first.interval}</span></div>"
+        f"<div>{said}<p class='soft small'>{escape(report.scored_on)}</p></div></div>"
+        f'<div class="{"grid2" if len(scores.metrics) < 3 else ""}">'
+        f'<div class="card">{drawn}</div><div class="card">{_score_table(everyone)}</div></div>'
     )
 
 
@@ -157,8 +168,8 @@ def _score_table(everyone: Mapping[str, Scores]) -> str:
     rows = "".join(
         f'<tr><td class="l">{escape(who)}</td>'
         + "".join(
-            f"<td><b>{number(score.value)}</b><br><span class='soft small'>{number(score.low)} to {number(score.high)}</span></td>"
-            for score in scores.metrics.values()
+            f"<td><b>{one.shown}</b><br><span class='soft small'>{one.interval}</span></td>"
+            for one in scores.metrics.values()
         )
         + "</tr>"
         for who, scores in everyone.items()
@@ -228,8 +239,9 @@ def _confusion_table(matrix: np.ndarray, labels: Sequence[str]) -> str:
         )
         rows.append(f"<tr><th scope=row>{name}</th>{cells}</tr>")
     return (
-        f'<table class="confusion{" small" if small else ""}"><thead><tr><th class="corner">meant ↓ said →</th>{head}</tr></thead>'
-        f'<tbody>{"".join(rows)}</tbody></table><p class="small soft">A cell is as dark as its share of the row'
+        f'<table class="confusion{" small" if small else ""}"><thead><tr><th class="corner">meant ↓ said →</th>{head}</tr>'
+        f'</thead><tbody>{"".join(rows)}</tbody></table>'
+        '<p class="small soft">The stronger a cell, the larger its share of the row'
         f'{"; point at it for the count" if small else ""}. Blue is right, orange is wrong.</p>'
     )
 
@@ -269,7 +281,7 @@ def _worst(report: Report) -> str:
     return (
         f'<h2>{what}</h2><div class="card"><table class="wide worst"><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
-        '<p class="small soft">Often these are wrong labels in the data, irony, or texts cut too short: worth reading first.</p>'
+        '<p class="small soft">Often these are mistakes in the data, or texts that say too little: worth reading first.</p>'
     )
 
 
@@ -309,17 +321,21 @@ CSS = """
 .facts{display:flex;flex-wrap:wrap;gap:.6rem 2rem;margin:1rem 0 0}.facts dt{font-size:.82rem}
 .facts dd{font-weight:600;font-variant-numeric:tabular-nums}.notes ul{margin:.3rem 0 0;padding-left:1.2rem}
 .lead{display:grid;grid-template-columns:max-content 1fr;gap:1.8rem;align-items:center}
-.figure{display:flex;flex-direction:column;line-height:1.3}.figure b{font-size:2.6rem;line-height:1.1;letter-spacing:-.02em;color:var(--c1)}
+.figure{display:flex;flex-direction:column;line-height:1.3}
+.figure b{font-size:2.6rem;line-height:1.1;letter-spacing:-.02em;color:var(--c1)}
 .verdict{font-size:1.08rem;font-weight:600;margin-top:0}
-.grid2{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));gap:.8rem}.grid2>.card{margin:0}
+.grid2{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));gap:.8rem}
+.grid2>.card{margin:0;display:flex;flex-direction:column;justify-content:center}
 .scroll{overflow-x:auto}.scroll table{font-size:.82rem;white-space:nowrap}.scroll td:nth-child(n+2){padding-left:.4rem}
 .scroll tbody tr:last-child{font-weight:600}
-.confusion td,.confusion th{border:1px solid var(--card)}.confusion .corner{font-weight:400;vertical-align:bottom;padding-right:.7rem}
+.confusion td,.confusion th,.confusion tbody tr:last-child>*{border:1px solid var(--card)}
+.confusion td:last-child,.confusion th:last-child{padding-right:.8rem}
+.confusion .corner{font-weight:400;vertical-align:bottom;padding-right:.7rem}
 .confusion th[scope=col]{vertical-align:bottom;text-align:center}
 .confusion th[scope=row]{text-align:right;padding:.2rem .7rem .2rem 0;white-space:nowrap}
 .confusion td{min-width:3.4rem;text-align:center;background:rgb(var(--against)/calc(var(--w)*.85))}
 .confusion td.hit{background:rgb(var(--for)/calc(var(--w)*.85))}
-.confusion.small td{min-width:0;width:.95rem;height:.95rem;padding:0;background-color:var(--faint);
+.confusion.small td,.confusion.small td:last-child{min-width:0;width:.95rem;height:.95rem;padding:0;background-color:var(--faint);
 background-image:linear-gradient(rgb(var(--against)/calc(var(--w)*.95)) 0 0)}
 .confusion.small td.hit{background-image:linear-gradient(rgb(var(--for)/calc(var(--w)*.95)) 0 0)}
 .confusion.small th[scope=row],.confusion.small th[scope=col]{font-size:.72rem;line-height:1;padding-block:0 .1rem}
