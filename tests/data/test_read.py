@@ -110,7 +110,7 @@ def test_csv_is_read_as_python_writes_it_with_the_line_of_each_record(tmp_path_f
     """Records, and the lines they start on, agree with Python's csv, quoted line breaks included."""
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     starts, text = [], io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text)
     for row in [("text", "label"), *rows]:
         starts.append(text.getvalue().count("\n") + 1)
         writer.writerow(row)

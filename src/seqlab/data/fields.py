@@ -201,16 +201,16 @@ class CharactersReading(TokensReading):
 
 
 class GramsReading(Reading):
-    """Hashed 1-2-grams with TF-IDF weights. Texts are read whole."""
+    """Hashed 1-2-grams of words, or of letters where tokens are characters, with TF-IDF weights. Texts are read whole."""
 
     grams: Grams
 
     @property
     def symbols(self) -> dict[str, int]:
-        return {"grams": self.grams.buckets}
+        return {"grams": self.grams.size}
 
     def train(self, texts: Iterable[Document]) -> Reading:
-        self.grams = Grams.train(texts, self.outputs)
+        self.grams = Grams.train(texts, self.outputs, letters=isinstance(self.config.tokens, Characters))
         return self
 
     def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Encoded:

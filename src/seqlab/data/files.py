@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seqlab.errors import UserError, did_you_mean
 
@@ -113,7 +113,14 @@ def open_bytes(source: Source) -> io.BufferedReader:
     if file.peek(2)[:2] != GZIP:
         return file
     file.close()
-    return io.BufferedReader(gzip.GzipFile(source.path), 2**18)    # type: ignore[arg-type]
+    return io.BufferedReader(_Unpacked(source.path), 2**18)    # type: ignore[arg-type]
+
+
+class _Unpacked(gzip.GzipFile):
+    """Gives what could be unpacked before it says that the file breaks off, so that the line is known."""
+
+    def readinto(self, buffer: Any) -> int:
+        return self.readinto1(buffer)
 
 
 class Lines:

@@ -42,32 +42,39 @@ _MULTIPLIERS = tuple(np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D0
 _SECOND_TEXT = np.uint64(0x5851F42D4C957F2D)
 
 
-def words_of(text: str) -> list[str]:
-    """The lower-cased words and single marks of a text."""
+def words_of(text: str, letters: bool = False) -> list[str]:
+    """The lower-cased words and single marks of a text; or its letters, with a mark at either end."""
+    if letters:
+        return ["^", *unicodedata.normalize("NFC", text).lower(), "$"]
     if "<" in text:
         text = _BREAK.sub(" ", text)
     return _WORD.findall(unicodedata.normalize("NFC", text).lower())
 
 
 class Grams:
-    """Buckets and their inverse document frequencies, 0 for the dropped ones."""
+    """Buckets and their inverse document frequencies, 0 for the dropped ones.
 
-    def __init__(self, idf: NDArray[np.float32]) -> None:
-        self.idf = idf
+    The kept buckets are numbered from 1 on: most grams of a text are rare, so a model has a fraction of the weights.
+    """
+
+    def __init__(self, idf: NDArray[np.float32], letters: bool = False) -> None:
+        self.idf, self.letters = idf, letters
         self.bits = int(math.log2(len(idf)))
+        self.numbers = np.cumsum(idf > 0)
 
     @property
-    def buckets(self) -> int:
-        return len(self.idf)
+    def size(self) -> int:
+        """How many numbers there are: the kept buckets, and 0 for a text without any."""
+        return int(self.numbers[-1]) + 1
 
     @staticmethod
-    def train(documents: Iterable[Document], outputs: int) -> Grams:
+    def train(documents: Iterable[Document], outputs: int, letters: bool = False) -> Grams:
         """Learn document frequencies in one pass. As many buckets as twice the different grams, within the bounds."""
         bits = max(LEAST_BITS, min(MOST_BITS, MOST_WEIGHTS - math.ceil(math.log2(max(1, outputs)))))
         frequency = np.zeros(2**bits, np.int64)
         total = 0
         for chunk in _chunks(documents):
-            _, buckets, _ = count(chunk, bits)
+            _, buckets, _ = count(chunk, bits, letters)
             frequency += np.bincount(buckets, minlength=2**bits)
             total += len(chunk)
         empty = np.count_nonzero(frequency == 0) / len(frequency)
@@ -75,12 +82,12 @@ class Grams:
         fewer = min(bits, max(LEAST_BITS, math.ceil(math.log2(max(1.0, 2 * different)))))
         frequency = frequency.reshape(2**fewer, -1).sum(axis=1)     # neighbours share their highest bits
         idf = np.log((1 + total) / (1 + np.minimum(frequency, total))) + 1
-        return Grams(np.where(frequency < LEAST_DOCUMENTS, 0.0, idf).astype(np.float32))
+        return Grams(np.where(frequency < LEAST_DOCUMENTS, 0.0, idf).astype(np.float32), letters)
 
     def encode(self, documents: Sequence[Document]) -> tuple[Ragged, Ragged]:
-        """(buckets, weights) of each document: every bucket once, weights of length 1.
+        """(numbers, weights) of each document: every kept bucket once, weights of length 1.
 
-        A document without a known gram has the one bucket 0 with weight 0.
+        A document without a known gram has the one number 0 with weight 0.
         """
         parts = [self._encode(chunk) for chunk in _chunks(documents)]
         offsets = offsets_of(np.concatenate([sizes for _, _, sizes in parts]))
@@ -88,26 +95,26 @@ class Grams:
         return Ragged(buckets, offsets), Ragged(weights, offsets)
 
     def _encode(self, chunk: Sequence[Document]) -> tuple[NDArray[np.uint32], NDArray[np.float32], NDArray[np.int64]]:
-        rows, buckets, counts = count(chunk, self.bits)
+        rows, buckets, counts = count(chunk, self.bits, self.letters)
         known = self.idf[buckets] > 0
         rows, buckets, counts = rows[known], buckets[known], counts[known]
         without = np.setdiff1d(np.arange(len(chunk)), rows)
-        weights = (1 + np.log(counts)) * self.idf[buckets].astype(np.float64)
+        weights, numbers = (1 + np.log(counts)) * self.idf[buckets].astype(np.float64), self.numbers[buckets]
         if len(without):
             places = np.searchsorted(rows, without)
-            rows, buckets, weights = (
-                np.insert(rows, places, without), np.insert(buckets, places, 0), np.insert(weights, places, 0.0)
+            rows, numbers, weights = (
+                np.insert(rows, places, without), np.insert(numbers, places, 0), np.insert(weights, places, 0.0)
             )
         sizes = np.bincount(rows, minlength=len(chunk))
         norms = np.sqrt(np.bincount(rows, weights**2, len(chunk)))
         weights = weights / np.maximum(norms, 1e-12)[rows]
-        return buckets.astype(np.uint32), weights.astype(np.float32), sizes
+        return numbers.astype(np.uint32), weights.astype(np.float32), sizes
 
     def names(self, document: Document) -> list[str]:
         """The grams of a document behind each bucket that `encode` gives it."""
         found: dict[int, list[str]] = {}
         for second, text in enumerate((document,) if isinstance(document, str) else document):
-            words = words_of(text)
+            words = words_of(text, self.letters)
             hashes = _hashes(words)
             singles, pairs = _buckets(hashes, bool(second), self.bits)
             written = [*words, *(f"{one} {two}" for one, two in itertools.pairwise(words))]
@@ -117,12 +124,13 @@ class Grams:
         return [" / ".join(found[bucket]) for bucket in sorted(found)] or ["[UNK]"]
 
     def save(self, path: Path) -> None:
-        save_file({"idf": self.idf}, path)
+        save_file({"idf": self.idf, "letters": np.array([self.letters])}, path)
 
     @staticmethod
     def load(path: Path) -> Grams:
         try:
-            return Grams(load_file(path)["idf"])
+            saved = load_file(path)
+            return Grams(saved["idf"], bool(saved["letters"][0]))
         except (OSError, SafetensorError, KeyError) as error:
             raise UserError(
                 what=f"{path}: the weights of the grams can't be read: {error}.",
@@ -131,13 +139,15 @@ class Grams:
             ) from None
 
 
-def count(documents: Sequence[Document], bits: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def count(
+    documents: Sequence[Document], bits: int, letters: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """(row, bucket, how often) for every bucket of every document, sorted by row and bucket."""
     keys: list[NDArray[np.int64]] = []
     pair = any(not isinstance(document, str) for document in documents)
     for second in (False, True) if pair else (False,):
         texts = [document if isinstance(document, str) else document[second] for document in documents]
-        words = [words_of(text) for text in texts]
+        words = [words_of(text, letters) for text in texts]
         rows = np.repeat(np.arange(len(words)), np.fromiter(map(len, words), np.int64, len(words)))
         singles, pairs = _buckets(_hashes(list(itertools.chain.from_iterable(words))), second, bits)
         together = rows[1:] == rows[:-1]

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from seqlab import __version__
 from seqlab.config import NotNegative, Probability, dump
 from seqlab.data.batches import in_order
 from seqlab.data.fields import Reading, reading
@@ -144,7 +145,7 @@ class Files:
         facts = self._facts(held)
         reads = model.input.reads
         files = [source.path for table in self.tables.values() for source in table.sources]
-        tree = {"data": dump(self.data), "task": dump(self.task), "reads": reads, "labels": facts.labels}
+        tree = {"version": __version__, "data": dump(self.data), "task": dump(self.task), "reads": reads, "labels": facts.labels}
         mark = fingerprint(files, tree)
 
         saved = cache_folder().parent / "readings" / mark
