@@ -115,7 +115,7 @@ def compare(preset: str, seconds: float, turns: int) -> None:
 
     settings, data = prepared(preset)
     store, facts = data.stores["train"], data.facts.parts
-    target = np.asarray(store.arrays["target"])
+    target = classify.target_of(store)
     symbols = facts.symbols["text"]
 
     def other() -> nn.Module:

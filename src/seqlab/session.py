@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -74,6 +75,7 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
     settings = completed(wishes.settings(files.size), files.size)
     prepared = files.prepare(settings.model)
     settings = _with_budget(settings, prepared)
+    refuse_too_little(settings, prepared.facts, started)
     folder.mkdir(parents=True, exist_ok=False)
     write_run(folder, settings, prepared.facts, prepared.reading)
     return Session(folder, settings, prepared, files, progress, started).run()
@@ -110,11 +112,11 @@ class Session:
             torch.set_num_threads(training.threads)
         if training.baseline and self.settings.model.input.kind != "bag" and not (self.folder / "baseline" / WEIGHTS).exists():
             self.train_baseline()
-        counters = self.fit(resumed)
+        counters = self.fit(resumed, reserve_for(self.prepared.facts))
         return self.finish(counters)
 
-    def fit(self, resumed: bool) -> Counters:
-        """Train the model itself."""
+    def fit(self, resumed: bool, reserve: float) -> Counters:
+        """Train the model itself. With a budget in minutes, `reserve` seconds are kept for what comes after."""
         settings, prepared = self.settings, self.prepared
         training = settings.training
         assert isinstance(settings.task, Classify)
@@ -126,7 +128,7 @@ class Session:
         )
         plan = make_plan(settings, prepared)
         most = training.steps or sensible_epochs(prepared.facts.rows["train"]) * len(plan.epoch(0)) // training.accumulate
-        budget = Budget(steps=max(1, most), minutes=training.minutes, started=self.started, reserve=self._reserve())
+        budget = Budget(steps=max(1, most), minutes=training.minutes, started=self.started, reserve=reserve)
         trainer = Training(
             model, classify.objectives(settings.task, settings.model), training, plan,
             load=_loader(prepared.stores["train"]), validate=validator(prepared.stores["valid"], prepared.facts, training.device),
@@ -135,11 +137,6 @@ class Session:
         if resumed:
             trainer.resume()
         return trainer.run()
-
-    def _reserve(self) -> float:
-        """Seconds for the report; the training loop adds what a validation takes."""
-        rows = sum(count for split, count in self.prepared.facts.rows.items() if split != "train")
-        return 4.0 + rows / 2000.0
 
     def train_baseline(self) -> None:
         """A bag of words on the same rows, into a run folder of its own."""
@@ -157,7 +154,8 @@ class Session:
         session = Session(folder, settings, prepared, self.files, Progress(quiet=True), time.monotonic())
         if minutes is not None:
             session.settings = replace(settings, training=replace(settings.training, steps=None, minutes=BASELINE_SHARE * minutes))
-        session.fit(resumed=False)
+        session.fit(resumed=False, reserve=0.0)
+        shutil.rmtree(folder / "resume")
         last = json.loads((folder / METRICS).read_text().splitlines()[-1])
         score = {key: value for key, value in last.items() if key in ("valid_accuracy", "valid_mse")}
         shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in score.items())
@@ -173,7 +171,7 @@ class Session:
         began = time.monotonic()
         said = classify.scores(run.model, store.fields)
         simple = self._baseline_scores(run, split)
-        meant = np.asarray(store.arrays["target"])
+        meant = classify.target_of(store)
         scores = run.scored(said, meant, simple, time.monotonic() - began)
         metrics = [json.loads(line) for line in (self.folder / METRICS).read_text().splitlines()]
         report = Report(
@@ -202,6 +200,26 @@ class Session:
         return int(min(self.settings.data.length, max(8, self.prepared.facts.words)))
 
 
+def reserve_for(facts: ClassifyFacts) -> float:
+    """Seconds that scoring and the report will take; the training loop adds what a validation takes."""
+    return 3.0 + sum(count for split, count in facts.rows.items() if split != "train") / 2500.0
+
+
+def refuse_too_little(settings: Settings, facts: ClassifyFacts, started: float) -> None:
+    """Reading took its time: is enough of the minutes left to train, validate once and report?"""
+    minutes = settings.training.minutes
+    if minutes is None:
+        return
+    share = BASELINE_SHARE if settings.training.baseline else 0.0
+    used, after = time.monotonic() - started, reserve_for(facts)
+    if 60.0 * minutes * (1 - share) < used + after + 2.0:
+        raise UserError(
+            what=f"training.minutes is {minutes:g}, which is too little for this data.",
+            why=f"Reading it took {used:.0f} s, and validation and the report will take about {after:.0f} s.",
+            fix=f"Give at least --minutes {((used + after + 2.0) / (1 - share) + 15.0) / 60.0:.1f}",
+        )
+
+
 def _looked_at(settings: Settings, progress: Progress) -> Files:
     assert isinstance(settings.task, Classify)
     progress.say(f"Reading {', '.join(settings.data.train)}")
@@ -223,25 +241,25 @@ def make_plan(settings: Settings, prepared: Prepared) -> Plan:
 
 
 def _loader(store: Store) -> Callable[[np.ndarray], Any]:
-    fields, target = store.fields, np.asarray(store.arrays["target"])
+    fields, target = store.fields, classify.target_of(store)
     return lambda rows: classify.make_batch(fields, target, rows)
 
 
 def validator(store: Store, facts: ClassifyFacts, device: str) -> Callable[[nn.Module], Checked]:
     """What the loop calls to score the averaged weights on the validation rows."""
-    meant = np.asarray(store.arrays["target"])
+    meant = classify.target_of(store)
 
     def validate(model: nn.Module) -> Checked:
         said = classify.scores(model, store.fields, device)
         if facts.target == "number":
             loss = float(np.mean((said[:, 0].astype(np.float64) - meant) ** 2))
             error = loss * facts.spread**2
-            return Checked(-error, {"valid_loss": loss, "valid_mse": MSE()(said[:, 0] * facts.spread, meant * facts.spread)})
+            return Checked(-error, loss, {"valid_loss": loss, "valid_mse": MSE()(said[:, 0] * facts.spread, meant * facts.spread)})
         shares = classify.probabilities(said)
         loss = float(-np.log(np.maximum(shares[np.arange(len(meant)), meant], 1e-12)).mean())
         chosen = shares.argmax(axis=1)
         accuracy = Accuracy()(chosen, meant)
-        return Checked(accuracy, {"valid_loss": loss, "valid_accuracy": accuracy, "valid_f1": MacroF1(len(facts.labels))(chosen, meant)})
+        return Checked(accuracy, loss, {"valid_loss": loss, "valid_accuracy": accuracy, "valid_f1": MacroF1(len(facts.labels))(chosen, meant)})
 
     return validate
 

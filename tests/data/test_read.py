@@ -59,7 +59,8 @@ def test_parquet_gives_the_same_rows(tmp_path):
     import pyarrow
     import pyarrow.parquet
 
-    pyarrow.parquet.write_table(pyarrow.table({"text": ["good", None], "label": [1, 0], "sure": [True, False]}), tmp_path / "a.parquet")
+    columns = {"text": ["good", None], "label": [1, 0], "sure": [True, False]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
 
     good, bad = table(tmp_path / "a.parquet")
 
@@ -126,7 +127,10 @@ def test_csv_is_read_as_python_writes_it_with_the_line_of_each_record(tmp_path_f
             assert isinstance(row, Bad)
 
 
-@given(st.lists(st.tuples(*[CELLS.map(lambda cell: cell.translate(dict.fromkeys(map(ord, "\t\n\r"), "·")) or "x")] * 2), min_size=1, max_size=6))
+PLAIN_CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\t\n\r"), min_size=1, max_size=20)
+
+
+@given(st.lists(st.tuples(PLAIN_CELLS, PLAIN_CELLS), min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_tsv_cells_come_back_as_written_quotes_and_all(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("tsv") / "a.tsv"
@@ -140,7 +144,7 @@ def test_tsv_cells_come_back_as_written_quotes_and_all(tmp_path_factory, rows):
         assert isinstance(row, Row) == bool(one.strip() and two.strip())
 
 
-VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).filter(str.strip) | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = CELLS.filter(str.strip) | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
 
 
 @given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6))
@@ -168,7 +172,7 @@ def test_jsonl_values_come_back_as_json_writes_them(tmp_path_factory, rows):
         ("text,label\nlabel,text\n", {"header": False}, {"text": "1", "label": "2"}),
         ("a fine film,7,pos\na dull one,8,neg\nx y z,9,pos\n", {}, {"text": "1", "label": "3"}),
         ("a,b\nc,d\n", {"columns": {"text": "2", "label": "1"}}, {"text": "2", "label": "1"}),
-        ("opinion,mood\ngood one,pos\nbad one,neg\nno,neg\nyes,pos\n", {"columns": {"text": "opinion", "label": "mood"}}, {"text": "opinion", "label": "mood"}),
+        ("opinion,mood\na,b\nc,d\n", {"columns": {"text": "opinion", "label": "mood"}}, {"text": "opinion", "label": "mood"}),
     ],
 )
 def test_columns_are_found(tmp_path, content, config, found):
@@ -210,7 +214,7 @@ BAD_FILES = {
     "UTF-16": ("a.csv", "text,label\na,1\n".encode("utf-16"), "a.csv:1: this file is UTF-16"),
     "NUL": ("a.tsv", "text\tlabel\na\t1\nb\0\t2\n", "a.tsv:3: there is a NUL byte"),
     "NUL in csv": ("a.csv", 'text,label\n"a\nb",1\nb\0,2\n', "a.csv:4: there is a NUL byte"),
-    "cut gzip": ("a.csv.gz", gzip.compress(b"text,label\n" + b"".join(b"%d,1\n" % n for n in range(9**5)))[:-2000], "breaks off or is damaged"),
+    "cut gzip": ("a.csv.gz", gzip.compress(b"text,label\n" + bytes(range(32, 127)) * 99)[:-20], "breaks off or is damaged"),
     "old Mac lines": ("a.csv", "text,label\ra,1\rb,2\r", "a.csv:1: a line ends with a carriage return alone"),
     "unknown ending": ("a.xlsx", "x", "this kind of file is not known"),
     "JSON array": ("a.json", "[]", "jq -c"),
@@ -271,19 +275,20 @@ def test_a_column_that_was_told_must_be_there(tmp_path):
 
 # Rows that can't be used ---------------------------------------------------------------------------------------
 
+A, C = '{"text": "a", "label": 1}\n', '{"text": "c", "label": 3}\n'
 BAD_ROWS = {
     "too few cells": ("a.csv", "text,label\na,1\nb\nc,3\n", 3, "1 cells, but the table has 2 columns"),
     "too many cells": ("a.tsv", "text\tlabel\na\t1\nb\t1\t2\nc\t3\n", 3, "3 cells, but the table has 2 columns"),
     "empty text": ("a.csv", "text,label\na,1\n  ,2\nc,3\n", 3, "the text is empty"),
     "empty label": ("a.csv", "text,label\na,1\nb,\nc,3\n", 3, "the label is empty"),
-    "broken JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n{"text": "c", "label": 3}\n', 2, "not valid JSON"),
-    "no object": ("a.jsonl", '{"text": "a", "label": 1}\n"b"\n{"text": "c", "label": 3}\n', 2, "not an object"),
-    "no label": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n{"text": "c", "label": 3}\n', 2, 'no "label"'),
-    "list of labels": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b", "label": ["x"]}\n{"text": "c", "label": 3}\n', 2, "is a list"),
-    "half a character": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "\\ud83d", "label": 2}\n{"text": "c", "label": 3}\n', 2, "half"),
+    "broken JSON": ("a.jsonl", A + '{"text": \n' + C, 2, "not valid JSON"),
+    "no object": ("a.jsonl", A + '"b"\n' + C, 2, "not an object"),
+    "no label": ("a.jsonl", A + '{"text": "b"}\n' + C, 2, 'no "label"'),
+    "list of labels": ("a.jsonl", A + '{"text": "b", "label": ["x"]}\n' + C, 2, "is a list"),
+    "half a character": ("a.jsonl", A + '{"text": "\\ud83d", "label": 2}\n' + C, 2, "half a character"),
     "long csv line": ("a.csv", "text,label\na,1\n" + "b" * 2000 + ",2\nc,3\n", 3, "more than 1,000 bytes"),
     "long tsv line": ("a.tsv", "text\tlabel\na\t1\n" + "b" * 2000 + "\t2\nc\t3\n", 3, "more than 1,000 bytes"),
-    "long JSON line": ("a.jsonl", '{"text": "a", "label": 1}\n{"x": "' + "b" * 2000 + '"}\n{"text": "c", "label": 3}\n', 2, "1,000 bytes"),
+    "long JSON line": ("a.jsonl", A + '{"x": "' + "b" * 2000 + '"}\n' + C, 2, "more than 1,000 bytes"),
 }
 
 

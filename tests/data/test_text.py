@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import trainers
 
 from seqlab.data import text as text_module
-from seqlab.data.text import SPECIAL, UNK, Bpe, Characters, TokensConfig, Tokenizer, Unigram, Words
+from seqlab.data.text import SPECIAL, UNK, Bpe, Characters, Tokenizer, TokensConfig, Unigram, Words
 from seqlab.errors import UserError
 
 LINES = [
@@ -40,14 +40,14 @@ def test_saved_and_loaded_it_says_the_same_and_training_again_writes_the_same_by
 def test_another_process_trains_the_same_tokenizers():
     """Hash seeds differ between processes; tokenizers must not."""
     code = (
-        "import hashlib, sys; sys.path.insert(0, sys.argv[1]); from seqlab.data.text import *\n"
+        "import hashlib; from seqlab.data.text import Bpe, Characters, Unigram, Words\n"
         "lines = [f'{a}{b} {c}' for a in 'abc' for b in 'xyz' for c in ('one', 'two', 'three')]\n"
         "kinds = [Words(), Characters(), Bpe(vocabulary=300), Unigram(vocabulary=25)]\n"
         "print([hashlib.sha256(kind.train(lines).inner.to_str().encode()).hexdigest() for kind in kinds])"
     )
-    said = {subprocess.run([sys.executable, "-c", code, "."], capture_output=True, text=True, check=True).stdout for _ in range(2)}
+    one, two = (subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout for _ in range(2))
 
-    assert len(said) == 1
+    assert one == two != ""
 
 
 @pytest.mark.parametrize("kind", TokensConfig.kinds)
@@ -73,16 +73,15 @@ def test_decoding_gives_the_text_back(kind):
         assert tokenizer.decode(tokenizer.encode([line]).values.tolist()) == line
 
 
-@given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=30).filter(lambda text: not any(mark in text for mark in SPECIAL)))
+BPE = trained("bpe")
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="["), min_size=1, max_size=30))
 @settings(max_examples=80, deadline=None)
 def test_byte_level_bpe_knows_every_character(text):
-    tokenizer = BPE
-    ids = tokenizer.encode([text]).values.tolist()
+    ids = BPE.encode([text]).values.tolist()
 
-    assert UNK not in ids and tokenizer.decode(ids) == text
-
-
-BPE = trained("bpe")
+    assert UNK not in ids and BPE.decode(ids) == text
 
 
 def test_words_are_lower_case_with_their_apostrophes_and_marks_stand_alone():
@@ -102,20 +101,17 @@ def test_words_rarer_than_the_least_count_are_unknown_and_ties_go_by_text():
 SIGNS = [*"abzABZ019_ \t\n'’.,!?-<>/[]()éÉßøŁçÿ—…“”«»", "<br />", "<BR>", "[MASK]", "[UNK]", "it's"]
 PLAIN = st.lists(st.sampled_from(SIGNS), max_size=40).map("".join)
 ANY = st.text(max_size=20)
+WORDS = Words(least=1).train([*LINES, "a b z é ß ø ł ç ÿ — … “ ” « » [ ] ( ) < > / - _ 0 1 9 ab za ÉÉ éé"])
 
 
 @given(st.lists(PLAIN | ANY, min_size=1, max_size=5))
 @settings(max_examples=150, deadline=None)
 def test_the_fast_way_to_words_agrees_with_the_library(texts):
     texts = [text.encode("utf-8", "ignore").decode() for text in texts]
-    fast = WORDS
-    slow = Tokenizer(fast.inner)
+    slow = Tokenizer(WORDS.inner)
     slow._plain = None
 
-    np.testing.assert_array_equal(fast.encode(texts).values, slow.encode(texts).values)
-
-
-WORDS = Words(least=1).train([*LINES, "a b z é ß ø ł ç ÿ — … “ ” « » [ ] ( ) < > / - _ 0 1 9 ab za ÉÉ éé"])
+    np.testing.assert_array_equal(WORDS.encode(texts).values, slow.encode(texts).values)
 
 
 def test_words_are_the_ones_the_library_would_train():

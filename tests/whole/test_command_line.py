@@ -93,7 +93,8 @@ def test_a_pair_of_texts_gets_one_label(seqlab, tmp_path):
     first, second = opinions(1500, seed=5), opinions(1500, seed=6)
     rows = [(a, b, "same" if x == y else "other") for (a, x), (b, y) in zip(first, second, strict=True)]
     table = write_table(tmp_path / "pairs.csv", rows, ("text", "text2", "label"))
-    code, _, err = seqlab("train", "classify", table, "--model", "bilstm", "--epochs", 25, "--out", tmp_path / "run", *SMALL)
+    settings = [*SMALL[1:3], "training.rate=0.005", "model.input.width=32", "model.input.dropout=0.1", "model.encoder.width=64"]
+    code, _, err = seqlab("train", "classify", table, "--model", "bilstm", "--epochs", 14, "--out", tmp_path / "run", *settings)
     assert code == 0, err
     _, out, _ = seqlab("predict", tmp_path / "run", "a superb film\tthe music was lovely", "a superb film\tthe music was dull", "--json")
     assert [json.loads(line)["label"] for line in out.splitlines()] == ["same", "other"]

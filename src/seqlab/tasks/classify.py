@@ -282,8 +282,14 @@ def objectives(task: Classify, model: ModelConfig) -> list[tuple[float, Objectiv
 def make_batch(fields: dict[str, Ragged], target: np.ndarray | None, rows: np.ndarray) -> Batch:
     """The examples `rows` as padded tensors."""
     inputs = {name: pad(field, rows) for name, field in fields.items() if name != "raw"}
-    chosen = None if target is None else torch.from_numpy(np.asarray(target[rows]))
+    chosen = None if target is None else torch.from_numpy(target[rows])
     return Batch(inputs, chosen, torch.from_numpy(rows))
+
+
+def target_of(store: Store) -> np.ndarray:
+    """The targets of a store: class numbers, or standardised numbers."""
+    kept = np.asarray(store.arrays["target"])
+    return kept.astype(np.float32 if kept.dtype.kind == "f" else np.int64)
 
 
 def sizes(fields: dict[str, Ragged]) -> np.ndarray:

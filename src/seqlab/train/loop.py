@@ -80,6 +80,8 @@ class Checked:
     """What a validation found. `score` is the task's own metric, turned so that higher is better."""
 
     score: float
+    loss: float
+    """Decides between equal scores, which small validation sets often give."""
     numbers: dict[str, float]
 
 
@@ -95,6 +97,7 @@ class Counters:
     loss_total: float = 0.0
     loss_count: int = 0
     best_score: float | None = None
+    best_loss: float = math.inf
     best_step: int = 0
     validations: int = 0
     stale: int = 0
@@ -217,12 +220,13 @@ class Training:
         self.budget.reserve = max(self.budget.reserve, 1.3 * took + 3.0)
         due = int(self.budget.progress(counters.step) * self.config.validations + 1e-9)
         counters.validations = max(counters.validations + 1, due)    # a slow validation may pass over the next one
-        better = counters.best_score is None or found.score > counters.best_score
+        best = -math.inf if counters.best_score is None else counters.best_score
+        better = counters.best_score is None or (found.score, -found.loss) > (best, -counters.best_loss)
         counters.stale = 0 if better else counters.stale + 1
         train_loss = counters.loss_total / max(1, counters.loss_count)
         counters.loss_total, counters.loss_count = 0.0, 0
         if better:
-            counters.best_score, counters.best_step = found.score, counters.step
+            counters.best_score, counters.best_loss, counters.best_step = found.score, found.loss, counters.step
             save_weights(self.average.model, self.folder / "model.safetensors")
         self.write_metrics({"train_loss": train_loss, **found.numbers, "validation_seconds": round(took, 3)})
         shown = "   ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in found.numbers.items())
