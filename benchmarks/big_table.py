@@ -72,7 +72,7 @@ def main(megabytes: int) -> None:
         watcher.join()
         row = json.loads((folder / "run" / "metrics.jsonl").read_text().splitlines()[-1])
         print(
-            f"{name}: exit {process.returncode}, highest resident memory {most[0] / 1e6:.2f} GB, training begins after {first:.0f} s, "
+            f"{name}: exit {process.returncode}, memory up to {most[0] / 1e6:.2f} GB, training begins after {first:.0f} s, "
             f"{row['step']} steps, all in {time.monotonic() - began:.0f} s", flush=True,
         )
     shutil.rmtree(folder)

@@ -40,7 +40,8 @@ def digest(run: Path) -> str:
 
 def killed_run(data: Path, run: Path, seconds: float) -> str:
     """Start, kill after so many seconds, resume to the end. Where it was killed."""
-    process = subprocess.Popen([*SEQLAB, "classify", str(data), "--out", str(run), *SETTINGS], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    command = [*SEQLAB, "classify", str(data), "--out", str(run), *SETTINGS]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     while not (run / "resume").exists() and process.poll() is None:
         time.sleep(0.01)
     time.sleep(seconds)
@@ -66,8 +67,9 @@ def main(kills: int) -> int:
         run = folder / f"killed-{number}"
         seconds = draw.uniform(0.0, training)
         where = killed_run(data, run, seconds)
-        same += digest(run) == wanted
-        print(f"{number + 1:>2}: killed {seconds:4.1f} s after the first save, {where}: {'same' if digest(run) == wanted else 'DIFFERENT'}", flush=True)
+        equal = digest(run) == wanted
+        same += equal
+        print(f"{number + 1:>2}: killed after {seconds:4.1f} s, {where}: {'same' if equal else 'DIFFERENT'}", flush=True)
         shutil.rmtree(run)
     print(f"{same} of {kills} resumed runs have the same sha256 as the undisturbed one ({wanted[:12]}, {whole:.0f} s)")
     shutil.rmtree(folder)

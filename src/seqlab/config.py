@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import itertools
 import textwrap
 import types
 import typing
@@ -129,7 +130,7 @@ def override(tree: Tree, overrides: Mapping[str, Any], root: type) -> Tree:
 def build(cls: type[T], tree: Tree, where: str) -> T:
     """The settings object of a tree, or one UserError that names every fault."""
     faults: list[Fault] = []
-    settings = _build(cls, tree, "", faults)
+    settings: T = _build(cls, tree, "", faults)
     if faults:
         raise faulty(where, faults)
     return settings
@@ -173,12 +174,17 @@ def commented(settings: Any, indent: int = 0) -> str:
             continue
         note = field_notes(type(settings)).get(field.name, "")
         lines += [f"{pad}# {line}" for line in textwrap.wrap(note, 100)]
-        written = "" if value is None else yaml.safe_dump(dump(value), default_flow_style=True, width=1000).strip().removesuffix("...").strip()
-        lines.append(f"{pad}{field.name}: {written}".rstrip())
+        lines.append(f"{pad}{field.name}: {_one_line(value)}".rstrip())
     return "\n".join(lines)
 
 
-@functools.cache
+def _one_line(value: Any) -> str:
+    """A value as YAML writes it within a line; nothing for None."""
+    if value is None:
+        return ""
+    return yaml.safe_dump(dump(value), default_flow_style=True, width=1000).strip().removesuffix("...").strip()
+
+
 def field_notes(cls: type) -> dict[str, str]:
     """The docstring under each field, by field name."""
     notes: dict[str, str] = {}
@@ -186,10 +192,10 @@ def field_notes(cls: type) -> dict[str, str]:
         if not dataclasses.is_dataclass(base):
             continue
         body = typing.cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]).body
-        for line, below in zip(body, body[1:], strict=False):
-            if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(below, ast.Expr):
-                if isinstance(below.value, ast.Constant) and isinstance(below.value.value, str):
-                    notes[line.target.id] = " ".join(below.value.value.split())
+        for line, below in itertools.pairwise(body):
+            match line, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(note))):
+                    notes[name] = " ".join(note.split())
     return notes
 
 
@@ -232,7 +238,8 @@ def _build_object(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
             return None
         if kind not in family.kinds:
             name = f"{key}.kind".lstrip(".")
-            faults.append(Fault(name, f'there is no "{kind}"; it is {one_of(family.kinds)}.{did_you_mean(kind, family.kinds)}'))
+            known = f"it is {one_of(family.kinds)}.{did_you_mean(kind, family.kinds)}"
+            faults.append(Fault(name, f'there is no "{kind}"; {known}'))
             return None
         cls = family.kinds[kind]
     hints = typing.get_type_hints(cls, include_extras=True)
@@ -241,12 +248,13 @@ def _build_object(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
     for name in value:
         if name not in fields:
             kind = f' of kind "{cls.kind}"' if _family(hint) else ""
-            faults.append(
-                Fault(below + str(name), f"there is no such key{kind}.{did_you_mean(str(name), fields)} Known: {', '.join(fields) or 'none'}.")
-            )
+            known = f"{did_you_mean(str(name), fields)} Known: {', '.join(fields) or 'none'}."
+            faults.append(Fault(below + str(name), f"there is no such key{kind}.{known}"))
     before = len(faults)
     given = {
-        name: _build(hints[name], _upon_default(value[name], fields[name]), below + name, faults) for name in value if name in fields
+        name: _build(hints[name], _upon_default(below_it, fields[name]), below + name, faults)
+        for name, below_it in value.items()
+        if name in fields
     }
     for name, field in fields.items():
         if name not in value and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
@@ -270,14 +278,15 @@ def _upon_default(value: Any, field: dataclasses.Field[Any]) -> Any:
 
 
 def _build_leaf(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
-    import pydantic    # 0.1 s that `seqlab --help` does not pay
+    import pydantic  # 0.1 s that `seqlab --help` does not pay
 
     adapter = _adapter(hint)
     tries = [value]
     if isinstance(value, RawText):
         tries = [str(value), _parse(value)] if _accepts_text(hint) else [_parse(value), str(value)]
     elif isinstance(value, bool) and _accepts_text(hint) and not _accepts_bool(hint):
-        faults.append(Fault(key, f"YAML reads yes, no, on and off as true or false. Quote the word: {key.split('.')[-1]}: \"...\""))
+        quoted = f'{key.split(".")[-1]}: "..."'
+        faults.append(Fault(key, f"YAML reads yes, no, on and off as true or false. Quote the word: {quoted}"))
         return None
     elif isinstance(value, bool) and not _accepts_bool(hint):
         faults.append(Fault(key, f"{str(value).lower()} is not a number."))

@@ -42,8 +42,9 @@ class Model(nn.Module):
         """One entry a layer, in the order in which a sequence of `length` positions passes them."""
         inner = self.input.length_after(length)
         last = self.encoder.length_after(inner)
-        steps = [("input", self.input, length), ("encoder", self.encoder, inner), ("pool", self.pool, last), ("head", self.head, 1)]
-        return [cost.below(name) for name, part, at in steps for cost in part.costs(at)]
+        parts = {"input": self.input, "encoder": self.encoder, "pool": self.pool, "head": self.head}
+        lengths = (length, inner, last, 1)
+        return [cost.below(name) for (name, part), at in zip(parts.items(), lengths, strict=True) for cost in part.costs(at)]
 
 
 def count_parameters(model: nn.Module) -> int:

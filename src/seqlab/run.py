@@ -135,8 +135,8 @@ class Run:
     def table(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool) -> Table:
         names = [data] if isinstance(data, str) else list(data)
         tree = config.override(config.dump(self.settings), settings or {}, Settings)
-        data_config = config.build(Settings, tree, "settings").data
-        roles = classify.roles(labelled=labelled, pair=self.facts.pair)
+        data_config = classify.same_columns(config.build(Settings, tree, "settings").data, self.facts.columns)
+        roles = classify.roles(labelled=labelled, pair=self.facts.pair, number=labelled and self.facts.target == "number")
         return Table(names, data_config, roles)
 
     def _text(self, row: Row) -> Text:

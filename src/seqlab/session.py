@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ import torch
 from torch import nn
 
 from seqlab import config
+from seqlab.config import Tree
 from seqlab.data.batches import Plan
 from seqlab.data.store import Store
 from seqlab.errors import UserError
 from seqlab.files import write_json, write_text
-from seqlab.metrics import MSE, Accuracy, MacroF1
+from seqlab.metrics import Accuracy, MacroF1
 from seqlab.model import Model, count_parameters
 from seqlab.report.card import model_card
 from seqlab.report.cost import inspect_model
@@ -66,9 +68,7 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
     first = wishes.settings()
     assert isinstance(first.task, Classify)
     if not first.data.train:
-        raise UserError(
-            what=f"{wishes.where}: no data is named.", why="Training needs a file.", fix="Write: seqlab train classify reviews.csv",
-        )
+        raise UserError(what="No data is named.", why="Training needs a file.", fix="Write: seqlab train classify reviews.csv")
     folder = choose_folder(out, first.data.train, wishes.preset or "model")
     classify.objectives(first.task, first.model)    # refuses settings that contradict each other
     files = _looked_at(first, progress)
@@ -83,8 +83,7 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
 
 def resume(folder: Path, progress: Progress, started: float) -> Run:
     """Go on exactly where a stopped run was."""
-    settings = config.build(Settings, read_file(folder / CONFIG) if (folder / CONFIG).exists() else _no_run(folder), str(folder / CONFIG))
-    assert isinstance(settings.task, Classify)
+    settings = config.build(Settings, _stored_tree(folder), str(folder / CONFIG))
     facts = read_facts(folder)
     files = _looked_at(settings, progress)
     prepared = files.prepare(settings.model)
@@ -153,7 +152,8 @@ class Session:
         write_run(folder, settings, prepared.facts, prepared.reading)
         session = Session(folder, settings, prepared, self.files, Progress(quiet=True), time.monotonic())
         if minutes is not None:
-            session.settings = replace(settings, training=replace(settings.training, steps=None, minutes=BASELINE_SHARE * minutes))
+            training = replace(settings.training, steps=None, minutes=BASELINE_SHARE * minutes)
+            session.settings = replace(settings, training=training)
         session.fit(resumed=False, reserve=0.0)
         shutil.rmtree(folder / "resume")
         last = json.loads((folder / METRICS).read_text().splitlines()[-1])
@@ -175,9 +175,18 @@ class Session:
         scores = run.scored(said, meant, simple, time.monotonic() - began)
         metrics = [json.loads(line) for line in (self.folder / METRICS).read_text().splitlines()]
         report = Report(
-            title=self.folder.name, settings_text=(self.folder / CONFIG).read_text(), scores=scores, split=split, metrics=metrics,
-            worst=worst_examples(run, store, said, meant), maps=self._maps(run, store), inspection=inspect_model(run.model, self._length()),
-            rows=self.prepared.facts.rows, notes=self.prepared.facts.warnings, seconds=time.monotonic() - self.started, steps=counters.step,
+            title=self.folder.name,
+            settings_text=(self.folder / CONFIG).read_text(encoding="utf-8"),
+            scores=scores,
+            split=split,
+            metrics=metrics,
+            worst=worst_examples(run, store, said, meant),
+            maps=self._maps(run, store),
+            inspection=inspect_model(run.model, self._length()),
+            rows=self.prepared.facts.rows,
+            notes=self.prepared.facts.warnings,
+            seconds=time.monotonic() - self.started,
+            steps=counters.step,
         )
         write_report(self.folder / "report.html", report)
         write_text(self.folder / "README.md", model_card(report))
@@ -254,12 +263,12 @@ def validator(store: Store, facts: ClassifyFacts, device: str) -> Callable[[nn.M
         if facts.target == "number":
             loss = float(np.mean((said[:, 0].astype(np.float64) - meant) ** 2))
             error = loss * facts.spread**2
-            return Checked(-error, loss, {"valid_loss": loss, "valid_mse": MSE()(said[:, 0] * facts.spread, meant * facts.spread)})
+            return Checked(-error, loss, {"valid_loss": loss, "valid_mse": error})
         shares = classify.probabilities(said)
         loss = float(-np.log(np.maximum(shares[np.arange(len(meant)), meant], 1e-12)).mean())
         chosen = shares.argmax(axis=1)
-        accuracy = Accuracy()(chosen, meant)
-        return Checked(accuracy, loss, {"valid_loss": loss, "valid_accuracy": accuracy, "valid_f1": MacroF1(len(facts.labels))(chosen, meant)})
+        accuracy, f1 = Accuracy()(chosen, meant), MacroF1(len(facts.labels))(chosen, meant)
+        return Checked(accuracy, loss, {"valid_loss": loss, "valid_accuracy": accuracy, "valid_f1": f1})
 
     return validate
 
@@ -277,7 +286,8 @@ def choose_folder(out: str | Path | None, data: Sequence[str], model: str) -> Pa
         return folder
     stem = Path(data[0]).name.split(".")[0].strip("-*?[]") or "data"
     parent = Path(data[0]).parent.name
-    name = f"{parent}-{stem}-{model}" if stem in ("train", "training", "data") and parent not in ("", ".", "..") else f"{stem}-{model}"
+    told = stem not in ("train", "training", "data") or parent in ("", ".", "..")
+    name = f"{stem}-{model}" if told else f"{parent}-{stem}-{model}"
     folder, number = Path("runs") / name, 2
     while folder.exists():
         folder, number = Path("runs") / f"{name}-{number}", number + 1
@@ -288,7 +298,10 @@ def _names(data: str | Sequence[str]) -> tuple[str, ...]:
     return (data,) if isinstance(data, str) else tuple(str(name) for name in data)
 
 
-def _no_run(folder: Path) -> Any:
+def _stored_tree(folder: Path) -> Tree:
+    """The settings of a run that was started."""
+    if (folder / CONFIG).exists():
+        return read_file(folder / CONFIG)
     raise UserError(
         what=f"{folder} is not a run folder: {CONFIG} is missing.",
         why="Only a run that `seqlab train` has started can be resumed.",
@@ -299,7 +312,7 @@ def _no_run(folder: Path) -> Any:
 def texts_of(store: Store, rows: np.ndarray) -> list[str]:
     """The beginnings of texts, as kept for validation and test rows."""
     raw = store.fields["raw"].take(np.asarray(rows))
-    return [bytes(raw.values[start:end]).decode("utf-8", "ignore") for start, end in zip(raw.offsets, raw.offsets[1:], strict=False)]
+    return [bytes(raw.values[start:end]).decode("utf-8", "ignore") for start, end in pairwise(raw.offsets)]
 
 
 def worst_examples(run: Run, store: Store, said: np.ndarray, meant: np.ndarray, most: int = 12) -> list[Example]:
@@ -333,8 +346,8 @@ def summary(run: Run) -> str:
     names = list(tree["metrics"])
     rows = [(f"{tree['split']} ({tree['examples']:,} rows)", *(TITLES.get(name, name) for name in names))]
     for who, scores in everyone.items():
-        cells = [f"{number(scores[name]['value'])}  ({number(scores[name]['low'])} to {number(scores[name]['high'])})" for name in names]
-        rows.append((who, *cells))
+        values = [[number(scores[name][key]) for key in ("value", "low", "high")] for name in names]
+        rows.append((who, *(f"{value}  ({low} to {high})" for value, low, high in values)))
     return "\n".join([aligned(rows, left=range(len(rows[0]))), *tree["verdicts"]])
 
 
@@ -350,5 +363,5 @@ def check_data(wishes: Wishes) -> tuple[list[str], bool]:
     found = Files(settings.task, settings.data, keep_all_faults=True).survey
     faulty = any(problem.severity == "error" for problem in found.problems())
     files = " ".join(settings.data.train)
-    after = "Correct the faults above, or leave such rows out with data.on_bad=skip." if faulty else f"Next: seqlab train classify {files}"
-    return [*found.lines(), after], faulty
+    mend = "Next: correct the faults above, or leave faulty rows out with data.on_bad=skip."
+    return [*found.lines(), mend if faulty else f"Next: seqlab train classify {files}"], faulty

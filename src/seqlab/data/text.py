@@ -165,9 +165,7 @@ class Words(TokensConfig, kind="words"):
             if words is None:
                 words = [word for word, _ in model.pre_tokenizer.pre_tokenize_str(model.normalizer.normalize_str(text))]
             counts.update(words)
-        known = sorted((-count, word) for word, count in counts.items() if count >= self.least and word not in SPECIAL)
-        pieces = [*SPECIAL, *(word for _, word in known[: self.vocabulary])]
-        inner = _words_model(self.lower, {piece: number for number, piece in enumerate(pieces)})
+        inner = _words_model(self.lower, _numbered(counts, self.least, self.vocabulary))
         inner.add_special_tokens(list(SPECIAL))
         return Tokenizer(inner)
 
@@ -182,14 +180,14 @@ class Characters(TokensConfig, kind="characters"):
     """How often a character must stand in the training data to be known."""
 
     def train(self, texts: Iterable[str]) -> Tokenizer:
-        inner = tokenizers.Tokenizer(models.WordLevel({}, unk_token=SPECIAL[UNK]))
-        inner.normalizer = _normalizer(self.lower)
+        normalizer = _normalizer(self.lower)
+        counts: Counter[str] = Counter()
+        for text in sample(texts):
+            counts.update(normalizer.normalize_str(text))
+        inner = tokenizers.Tokenizer(models.WordLevel(_numbered(counts, self.least), unk_token=SPECIAL[UNK]))
+        inner.normalizer, inner.decoder = normalizer, decoders.Fuse()
         inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-        inner.decoder = decoders.Fuse()
-        trainer = trainers.WordLevelTrainer(
-            vocab_size=1_200_000, min_frequency=self.least, special_tokens=list(SPECIAL), show_progress=False
-        )
-        inner.train_from_iterator(sample(texts), trainer)
+        inner.add_special_tokens(list(SPECIAL))
         return Tokenizer(inner)
 
 
@@ -241,6 +239,13 @@ class Unigram(TokensConfig, kind="unigram"):
         inner.add_special_tokens(list(SPECIAL))
         inner.normalizer, inner.pre_tokenizer, inner.decoder = normalizer, spaces, decoders.Metaspace()
         return Tokenizer(inner)
+
+
+def _numbered(counts: Counter[str], least: int, most: int | None = None) -> dict[str, int]:
+    """Ids: the special pieces, then the others from the most common on; ties go by text."""
+    known = sorted((-count, piece) for piece, count in counts.items() if count >= least and piece not in SPECIAL)
+    pieces = [*SPECIAL, *(piece for _, piece in known[:most])]
+    return {piece: number for number, piece in enumerate(pieces)}
 
 
 def _words_model(lower: bool, numbers: dict[str, int]) -> tokenizers.Tokenizer:

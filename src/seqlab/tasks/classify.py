@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -31,9 +30,9 @@ TEXT2 = Role("text2", ("text2", "sentence2", "hypothesis"), False)
 LABEL = Role("label", ("label", "class", "category", "sentiment", "target", "topic", "rating", "score", "y"), True)
 
 
-def roles(*, labelled: bool, pair: bool = False) -> list[Role]:
+def roles(*, labelled: bool, pair: bool = False, number: bool = False) -> list[Role]:
     """The columns that a table has to have."""
-    return [TEXT, TEXT2._replace(required=pair), LABEL._replace(required=labelled)]
+    return [TEXT, TEXT2._replace(required=pair), LABEL._replace(required=labelled, number=number)]
 
 
 CHUNK = 4096
@@ -61,9 +60,10 @@ class ClassifyFacts:
     """What the training data decided; saved as facts.json."""
 
     target: str
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] = ()
     """In the order of the model's scores; empty for numbers."""
-    label_counts: tuple[int, ...]
+    label_counts: tuple[int, ...] = ()
+    """Training rows of each label."""
     mean: float = 0.0
     spread: float = 1.0
     """Numbers are learnt as (number − mean) / spread."""
@@ -87,7 +87,8 @@ class ClassifyFacts:
 
     @staticmethod
     def from_json(tree: dict[str, Any]) -> ClassifyFacts:
-        known = {name: tuple(value) if isinstance(value, list) else value for name, value in tree.items() if name != "task"}
+        known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in tree.items()}
+        known.pop("task", None)
         return ClassifyFacts(**known)
 
 
@@ -109,8 +110,12 @@ class Files:
     def __init__(self, task: Classify, data: DataConfig, keep_all_faults: bool = False) -> None:
         self.task, self.data = task, data
         names = {"train": data.train, "valid": data.valid, "test": data.test}
-        wanted = roles(labelled=True)
-        self.tables = {split: Table(files, data, wanted) for split, files in names.items() if files}
+        wanted = roles(labelled=True, number=task.target == "number")
+        self.tables: dict[str, Table] = {}
+        for split, files in names.items():
+            if files:
+                like_train = data if split == "train" else same_columns(data, self.tables["train"].found)
+                self.tables[split] = Table(files, like_train, wanted)
         self.survey: Survey = survey(self.tables, target=task.target, keep_all_faults=keep_all_faults)
 
     def refuse_faults(self) -> None:
@@ -153,27 +158,24 @@ class Files:
             with folder_beside(saved) as beside:
                 new_reading(self.data, model, facts).train(self._texts(~held)).save(beside)
         how = new_reading(self.data, model, facts).load(saved)
-        stores = {
-            split: cached_store(f"{mark}-{split}", lambda writer, table=table, chosen=chosen, split=split: self._write(
-                writer, table, chosen, facts, how, keep_text=split != "train"
-            ))
-            for split, table, chosen in self._splits(held)
-        }
+        stores: dict[str, Store] = {}
+        for split, table, chosen in self._splits(held):
+            write = partial(self._write, table=table, chosen=chosen, facts=facts, how=how, keep_text=split != "train")
+            stores[split] = cached_store(f"{mark}-{split}", write)
         rows = {split: store.rows for split, store in stores.items()}
         cut = {split: store.notes["cut"] for split, store in stores.items()}
-        changes = {"symbols": how.symbols, "rows": rows, "cut": cut, "fingerprint": mark, "warnings": self.warnings}
-        return Prepared(ClassifyFacts(**{**asdict(facts), **changes}), how, stores)
+        whole = replace(facts, symbols=how.symbols, rows=rows, cut=cut, fingerprint=mark, warnings=self.warnings)
+        return Prepared(whole, how, stores)
 
     def _facts(self, held: np.ndarray) -> ClassifyFacts:
         train = self.survey.train
-        pair = "text2" in self.tables["train"].found
-        common = {"target": self.task.target, "pair": pair, "columns": dict(self.tables["train"].found), "words": self.size.words}
+        columns = dict(self.tables["train"].found)
+        facts = ClassifyFacts(target=self.task.target, pair="text2" in columns, columns=columns, words=self.size.words)
         if self.task.target == "number":
             numbers = train.numbers[~held]
-            spread = float(numbers.std())
-            return ClassifyFacts(labels=(), label_counts=(), mean=float(numbers.mean()), spread=spread if spread > 0 else 1.0, **common)
+            return replace(facts, mean=float(numbers.mean()), spread=float(numbers.std()) or 1.0)
         counts = np.bincount(train.labels[~held], minlength=len(self.survey.labels))
-        return ClassifyFacts(labels=tuple(self.survey.labels), label_counts=tuple(counts.tolist()), **common)
+        return replace(facts, labels=tuple(self.survey.labels), label_counts=tuple(counts.tolist()))
 
     def _splits(self, held: np.ndarray) -> Iterator[tuple[str, Table, np.ndarray | None]]:
         """Each split with its table and the rows of it that belong to the split (None: all)."""
@@ -185,13 +187,13 @@ class Files:
 
     def _texts(self, chosen: np.ndarray) -> Iterator[str | tuple[str, str]]:
         pair = "text2" in self.tables["train"].found
-        for row in good_rows(self.tables["train"], self.task, chosen):
+        for row in good_rows(self.tables["train"], chosen):
             yield (row.cells["text"], row.cells["text2"]) if pair else row.cells["text"]
 
     def _write(
         self, writer: StoreWriter, table: Table, chosen: np.ndarray | None, facts: ClassifyFacts, how: Reading, keep_text: bool
     ) -> None:
-        for rows in chunks(good_rows(table, self.task, chosen), CHUNK):
+        for rows in chunks(good_rows(table, chosen), CHUNK):
             encoded = how.encode([row.cells["text"] for row in rows], _second(rows, facts))
             fields = dict(encoded.fields)
             if keep_text:    # the report shows the texts that went wrong
@@ -205,21 +207,22 @@ def new_reading(data: DataConfig, model: ModelConfig, facts: ClassifyFacts) -> R
     return reading(model.input.reads, data, pair=facts.pair, outputs=max(1, len(facts.labels)))
 
 
-def good_rows(table: Table, task: Classify, chosen: np.ndarray | None) -> Iterator[Row]:
+def same_columns(data: DataConfig, found: dict[str, str]) -> DataConfig:
+    """Columns without names are guessed from their content: what was found in the training files holds for the others."""
+    nameless = all(column.isdigit() for column in found.values())
+    return replace(data, columns={**found, **data.columns}) if nameless else data
+
+
+def good_rows(table: Table, chosen: np.ndarray | None) -> Iterator[Row]:
     """The rows without a fault, in order; `chosen` says by number which of them to give."""
-    number = 0
-    for row in table:
-        if isinstance(row, Bad) or (task.target == "number" and _number(row.cells["label"]) is None):
-            continue
-        if chosen is None or chosen[number]:
-            yield row
-        number += 1
+    good = (row for row in table if not isinstance(row, Bad))
+    return (row for number, row in enumerate(good) if chosen is None or chosen[number])
 
 
 def targets(rows: Sequence[Row], facts: ClassifyFacts) -> np.ndarray:
     """Class numbers, or standardised numbers."""
     if facts.target == "number":
-        numbers = np.array([_number(row.cells["label"]) for row in rows], dtype=np.float64)
+        numbers = np.array([float(row.cells["label"]) for row in rows], dtype=np.float64)
         return ((numbers - facts.mean) / facts.spread).astype(np.float32)
     known = {label: place for place, label in enumerate(facts.labels)}
     for row in rows:
@@ -252,14 +255,6 @@ def chunks(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
 
 def _second(rows: Sequence[Row], facts: ClassifyFacts) -> list[str] | None:
     return [row.cells.get("text2", "") for row in rows] if facts.pair else None
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 # Learning and answering ------------------------------------------------------------------------------------------
@@ -315,4 +310,5 @@ def scores(model: nn.Module, fields: dict[str, Ragged], device: str = "cpu") -> 
 def probabilities(scores: np.ndarray) -> np.ndarray:
     """Softmax over the last axis, in double precision."""
     shifted = np.exp(scores.astype(np.float64) - scores.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
+    shares: np.ndarray = shifted / shifted.sum(axis=-1, keepdims=True)
+    return shares
