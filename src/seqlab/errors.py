@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import os
+import re
 from collections.abc import Iterable
+
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
+"""Numbers by which the operating system says that a disk is full or broken."""
 
 
 class SeqlabError(Exception):
@@ -43,6 +49,38 @@ class Stopped(SeqlabError):
     def __init__(self, signal: int, what: str, fix: str) -> None:
         super().__init__(what, fix=fix)
         self.exit_code = 128 + signal
+
+
+def number_of(error: BaseException) -> int | None:
+    """The operating system's number of an error; safetensors tells it in its words alone."""
+    if isinstance(error, OSError):
+        return error.errno
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    return int(told[1]) if told else None
+
+
+def in_plain_words(error: Exception) -> SeqlabError | None:
+    """What to tell when memory, disk or file system refuse; None for anything else, which is a defect of ours."""
+    number, words = number_of(error), str(error)
+    if isinstance(error, MemoryError) or number == errno.ENOMEM or re.search(r"can't allocate memory|out of memory", words):
+        return MachineError(
+            what="The machine has no memory left.",
+            why=words.splitlines()[0][:200] if words else "",
+            fix="Try a smaller training.batch_tokens, data.length or model, or end other programs.",
+        )
+    if number in DISK:
+        return MachineError(
+            what=f"{getattr(error, 'filename', None) or 'Something'} could not be written: {os.strerror(number)}.",
+            why="The disk is full or broken.",
+            fix="Free some space, then go on; a training run continues with: seqlab train --resume DIR",
+        )
+    if isinstance(error, OSError) and error.filename:
+        return UserError(
+            what=f"{error.filename}: {error.strerror}.",
+            why="The operating system refuses it.",
+            fix="Check the name, and who may read and write there.",
+        )
+    return None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

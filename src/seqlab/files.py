@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from seqlab.errors import MachineError
+from seqlab.errors import DISK, MachineError, number_of
 
 
 @contextmanager
@@ -20,11 +19,12 @@ def disk_trouble(what: str) -> Iterator[None]:
     """Turns a full or broken disk into an error that says so."""
     try:
         yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG):
+    except Exception as error:
+        number = number_of(error)
+        if number not in DISK:
             raise
         raise MachineError(
-            what=f"{what}: {os.strerror(error.errno)}.",
+            what=f"{what}: {os.strerror(number)}.",
             why="Nothing was half-written: the files that were there before are as they were.",
             fix="Free some space, then go on; a training run continues with: seqlab train --resume DIR",
         ) from None
@@ -51,14 +51,25 @@ def folder_beside(path: Path) -> Iterator[Path]:
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     with disk_trouble(f"{path} could not be saved"):
         try:
+            shutil.rmtree(beside, ignore_errors=True)    # a killed process may have had our number
             beside.mkdir()
             yield beside
-            for file in beside.iterdir():
+            for file in (*beside.iterdir(), beside):
                 flush(file)
             if not path.exists():    # another process may have been first with the same
                 beside.rename(path)
+                flush(path.parent)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+
+
+def clear_unfinished(folder: Path) -> None:
+    """Remove what a killed process was writing in a folder that is ours alone."""
+    for beside in folder.glob(".*.part"):
+        if beside.is_dir():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
+            beside.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

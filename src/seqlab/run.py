@@ -26,7 +26,7 @@ from seqlab.tasks import classify
 from seqlab.tasks.classify import Classify, ClassifyFacts
 from seqlab.train.checkpoint import load_weights
 
-CONFIG, FACTS, WEIGHTS, METRICS = "config.yaml", "facts.json", "model.safetensors", "metrics.jsonl"
+CONFIG, FACTS, WEIGHTS, METRICS, BASELINE = "config.yaml", "facts.json", "model.safetensors", "metrics.jsonl", "baseline"
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
 
@@ -67,7 +67,7 @@ class Run:
     @cached_property
     def baseline(self) -> Run | None:
         """The bag of words that was trained beside this model."""
-        folder = self.folder / "baseline"
+        folder = self.folder / BASELINE
         return Run(folder) if (folder / WEIGHTS).exists() else None
 
     # Answers -----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from seqlab import config
 from seqlab.config import Tree
 from seqlab.data.batches import Plan
 from seqlab.data.store import Store
-from seqlab.errors import UserError
+from seqlab.errors import Stopped, UserError
 from seqlab.files import write_json, write_text
 from seqlab.metrics import Accuracy, MacroF1
 from seqlab.model import Model, count_parameters
@@ -27,7 +27,7 @@ from seqlab.report.card import model_card
 from seqlab.report.cost import inspect_model
 from seqlab.report.evaluate import TITLES, aligned, number
 from seqlab.report.page import Example, Report, write_report
-from seqlab.run import CONFIG, METRICS, WEIGHTS, Run, load, read_facts, write_run
+from seqlab.run import BASELINE, CONFIG, METRICS, Run, load, read_facts, write_run
 from seqlab.settings import Settings, Wishes, completed, planned, read_file, sensible_epochs
 from seqlab.tasks import classify
 from seqlab.tasks.classify import Classify, ClassifyFacts, Files, Prepared
@@ -109,7 +109,7 @@ class Session:
         training = self.settings.training
         if training.threads:
             torch.set_num_threads(training.threads)
-        if training.baseline and self.settings.model.input.kind != "bag" and not (self.folder / "baseline" / WEIGHTS).exists():
+        if training.baseline and self.settings.model.input.kind != "bag" and not (self.folder / BASELINE).exists():
             self.train_baseline()
         counters = self.fit(resumed, reserve_for(self.prepared.facts))
         return self.finish(counters)
@@ -123,7 +123,7 @@ class Session:
         model = Model(settings.model, prepared.facts.parts).to(training.device)
         self.progress.say(
             f"{count_parameters(model):,} parameters, {prepared.facts.rows['train']:,} training rows, "
-            f"{torch.get_num_threads()} threads. Everything goes to {self.folder}"
+            f"{_counted(torch.get_num_threads(), 'thread')}. Everything goes to {self.folder}"
         )
         plan = make_plan(settings, prepared)
         most = training.steps or sensible_epochs(prepared.facts.rows["train"]) * len(plan.epoch(0)) // training.accumulate
@@ -147,19 +147,24 @@ class Session:
         settings = completed(wishes.settings(self.files.size), self.files.size)
         prepared = self.files.prepare(settings.model)
         settings = _with_budget(settings, prepared)
-        folder = self.folder / "baseline"
-        folder.mkdir(exist_ok=True)
+        folder = self.folder / f".{BASELINE}.part"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
         write_run(folder, settings, prepared.facts, prepared.reading)
         session = Session(folder, settings, prepared, self.files, Progress(quiet=True), time.monotonic())
         if minutes is not None:
             training = replace(settings.training, steps=None, minutes=BASELINE_SHARE * minutes)
             session.settings = replace(settings, training=training)
-        session.fit(resumed=False, reserve=0.0)
+        try:
+            counters = session.fit(resumed=False, reserve=0.0)
+        except Stopped as stop:
+            fix = f"Start it with: seqlab train --resume {self.folder}"
+            raise Stopped(stop.exit_code - 128, "Stopped before training began.", fix=fix) from None
         shutil.rmtree(folder / "resume")
-        last = json.loads((folder / METRICS).read_text().splitlines()[-1])
-        score = {key: value for key, value in last.items() if key in ("valid_accuracy", "valid_mse")}
-        shown = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in score.items())
-        self.progress.say(f"Baseline bow: {shown}, in {duration(time.monotonic() - began)}")
+        folder.rename(self.folder / BASELINE)
+        score = abs(counters.best_score or 0.0)
+        name = "squared error" if prepared.facts.target == "number" else "accuracy"
+        self.progress.say(f"Baseline bow: valid {name} {score:.4f}, in {duration(time.monotonic() - began)}")
 
     # The end -------------------------------------------------------------------------------------------------------
 
@@ -292,6 +297,10 @@ def choose_folder(out: str | Path | None, data: Sequence[str], model: str) -> Pa
     while folder.exists():
         folder, number = Path("runs") / f"{name}-{number}", number + 1
     return folder
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _names(data: str | Sequence[str]) -> tuple[str, ...]:

@@ -148,10 +148,10 @@ class Files:
         labels = train.labels if self.task.target == "label" else None
         held = held_out(train.hashes, labels=labels) if "valid" not in self.tables else np.zeros(train.rows, dtype=bool)
         facts = self._facts(held)
-        reads = model.input.reads
         files = [source.path for table in self.tables.values() for source in table.sources]
-        tree = {"version": __version__, "data": dump(self.data), "task": dump(self.task), "reads": reads, "labels": facts.labels}
-        mark = fingerprint(files, tree)
+        data = dump(self.data) | {split: len(table.sources) for split, table in self.tables.items()}    # names may change
+        tree = {"version": __version__, "data": data, "target": self.task.target, "labels": facts.labels}
+        mark = fingerprint(files, tree | {"reads": model.input.reads})
 
         saved = cache_folder().parent / "readings" / mark
         if not saved.exists():

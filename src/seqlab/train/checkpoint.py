@@ -75,15 +75,15 @@ class Checkpoints:
                 save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, beside / "state.safetensors")
                 (beside / "state.json").write_text(json.dumps(counters))
                 files = {file.name: sha256(file) for file in sorted(beside.iterdir())}
-                for file in beside.iterdir():
+                for file in (*beside.iterdir(), beside):
                     flush(file)
                 beside.rename(final)
                 flush(self.folder)
             finally:
                 shutil.rmtree(beside, ignore_errors=True)
         write_json(self.manifest, {"folder": name, "files": files})
-        for old in self.folder.iterdir():
-            if old.is_dir() and old.name != name:
+        for old in self.folder.glob("*step-*"):
+            if old.name != name:
                 shutil.rmtree(old, ignore_errors=True)
 
     def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
