@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +20,7 @@ from pathlib import Path
 STEPS = 400
 SETTINGS = [
     "--model", "bilstm", "--steps", str(STEPS), "model.input.width=64", "model.encoder.width=64", "training.batch_tokens=1024",
-    "training.save_seconds=0.05", "training.baseline=false", "training.threads=2",
+    "training.save_seconds=0.02", "training.baseline=false", "training.threads=2",
 ]    # fmt: skip
 SEQLAB = [str(Path(sys.executable).with_name("seqlab")), "train"]
 
@@ -38,41 +40,61 @@ def digest(run: Path) -> str:
     return hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest()
 
 
-def killed_run(data: Path, run: Path, seconds: float) -> str:
-    """Start, kill after so many seconds, resume to the end. Where it was killed."""
-    command = [*SEQLAB, "classify", str(data), "--out", str(run), *SETTINGS]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    while not (run / "resume").exists() and process.poll() is None:
-        time.sleep(0.01)
+def started(data: Path, run: Path) -> subprocess.Popen[bytes]:
+    """A training process that has just saved its first state."""
+    words = [*SEQLAB, "classify", str(data), "--out", str(run), *SETTINGS]
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    while not (run / "resume" / "manifest.json").exists():
+        assert process.poll() is None, f"the run ended early, with exit code {process.returncode}"
+        time.sleep(0.005)
+    return process
+
+
+def undisturbed(data: Path, run: Path) -> float:
+    """Run to the end. The seconds from the first save to the last step."""
+    process = started(data, run)
+    began = time.monotonic()
+    while not (run / "report.html").exists():
+        assert process.poll() is None, f"the run ended early, with exit code {process.returncode}"
+        time.sleep(0.005)
+    seconds = time.monotonic() - began
+    assert process.wait() == 0
+    return seconds
+
+
+def killed(data: Path, run: Path, seconds: float) -> str:
+    """Kill so many seconds after the first save, resume to the end. Where it was killed; empty when it was too late."""
+    process = started(data, run)
     time.sleep(seconds)
     process.kill()
-    process.wait()
-    saving = bool(list((run / "resume").glob(".*.part"))) or bool(list(run.glob(".*.part")))
+    if process.wait() != -signal.SIGKILL:
+        return ""
+    where = "inside a save" if list(run.rglob(".*.part")) else "between saves"
     done = subprocess.run([*SEQLAB, "--resume", str(run)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return "inside a save" if saving else "between saves"
+    assert not list(run.rglob(".*.part")), "what the killed process was writing is still there"
+    return where
 
 
 def main(kills: int) -> int:
-    folder = Path(tempfile.mkdtemp())
-    data = folder / "rows.csv"
-    write_rows(data)
-    began = time.monotonic()
-    subprocess.run([*SEQLAB, "classify", str(data), "--out", str(folder / "whole"), *SETTINGS], check=True, capture_output=True)
-    wanted, whole = digest(folder / "whole"), time.monotonic() - began
-    training = max(1.0, whole - 6.0)
-    draw = random.Random(1)
-    same = 0
-    for number in range(kills):
-        run = folder / f"killed-{number}"
-        seconds = draw.uniform(0.0, training)
-        where = killed_run(data, run, seconds)
-        equal = digest(run) == wanted
-        same += equal
-        print(f"{number + 1:>2}: killed after {seconds:4.1f} s, {where}: {'same' if equal else 'DIFFERENT'}", flush=True)
-        shutil.rmtree(run)
-    print(f"{same} of {kills} resumed runs have the same sha256 as the undisturbed one ({wanted[:12]}, {whole:.0f} s)")
-    shutil.rmtree(folder)
+    draw, same, inside = random.Random(1), 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["SEQLAB_CACHE"] = str(folder / "cache")
+        write_rows(folder / "rows.csv")
+        training = undisturbed(folder / "rows.csv", folder / "whole")
+        wanted = digest(folder / "whole")
+        done = 0
+        while done < kills:
+            run, seconds = folder / "killed", draw.uniform(0.0, training)
+            if where := killed(folder / "rows.csv", run, seconds):
+                done += 1
+                same += digest(run) == wanted
+                inside += where == "inside a save"
+                verdict = "same" if digest(run) == wanted else "DIFFERENT"
+                print(f"{done:>2}: killed {seconds:4.1f} s after the first save, {where}: {verdict}", flush=True)
+            shutil.rmtree(run)
+    print(f"{same} of {kills} resumed runs have the sha256 of the undisturbed one, {wanted[:12]}; {inside} died inside a save")
     return 0 if same == kills else 1
 
 

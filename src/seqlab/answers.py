@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from seqlab.model import Model, sketch
 from seqlab.parts import Facts
 from seqlab.report.cost import inspect_model, measure
 from seqlab.run import CONFIG, Prediction, Text, load
-from seqlab.settings import PRESETS, Wishes, read_file
+from seqlab.settings import Wishes, read_file
 
 FORMATS = (".csv", ".tsv", ".jsonl")
 
@@ -69,7 +70,10 @@ def inspect_named(
     words: Sequence[str], task: str, length: int, vocabulary: int, classes: int, growth: bool, as_json: bool
 ) -> None:
     """The costs of a run, of a preset or of a settings file."""
-    name, settings = words[0], [word for word in words[1:]]
+    name, *settings = words
+    for option, value in (("--length", length), ("--vocabulary", vocabulary), ("--classes", classes)):
+        if value < 1:
+            raise UserError(what=f"{option} is {value}.", why="There is at least one of them.", fix=f"For instance: {option} 2")
     model = _sketched(name, task, parse_overrides(settings), vocabulary, classes)
     inspection = inspect_model(model, length)
     if as_json:
@@ -81,7 +85,8 @@ def inspect_named(
     print(inspection)
     if growth:
         print("\n".join(str(one) for one in measure()))
-    print(f"Next: seqlab train {task} reviews.csv --model {name}" if name in PRESETS.get(task, {}) else "Next: seqlab init classify", file=sys.stderr)
+    is_preset = not Path(name).exists()
+    print(f"Next: seqlab train {task} reviews.csv --model {name}" if is_preset else f"Next: seqlab init {task}", file=sys.stderr)
 
 
 def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, classes: int) -> Model:
@@ -135,7 +140,11 @@ def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> int:
             fix=f"For instance: --output {plain.with_suffix('.csv').name}",
         )
     if not path.parent.is_dir():
-        raise UserError(what=f"{path}: there is no folder {path.parent}.", fix=f"Make it first: mkdir -p {path.parent}")
+        raise UserError(
+            what=f"{path}: there is no folder {path.parent}.",
+            why="Folders are not made unasked.",
+            fix=f"Make it first: mkdir -p {path.parent}",
+        )
     count = 0
     with written_beside(path) as beside, _opened(beside, path.suffix == ".gz") as file:
         write = _row_writer(file, plain.suffix)
@@ -158,16 +167,20 @@ def _row_writer(file: TextIO, kind: str) -> Any:
         table = csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, escapechar=None, lineterminator="\n")
     else:
         table = csv.writer(file, lineterminator="\n")
-    first: list[bool] = []
+    names: list[str] = []
 
     def write(row: dict[str, Any]) -> None:
-        if not first:
-            table.writerow(row)
-            first.append(True)
-        cells = row.values()
-        if kind == ".tsv":
-            cells = [" ".join(str(cell).split("\t")).replace("\n", " ") for cell in row.values()]    # type: ignore[assignment]
-        table.writerow(cells)
+        if not names:
+            names.extend(row)
+            table.writerow(names)
+        if new := [name for name in row if name not in names]:
+            raise UserError(
+                what=f'A row has "{new[0]}", which the first row has not.',
+                why="The columns of a table are those of its first row.",
+                fix="Write objects instead: --output answers.jsonl",
+            )
+        cells = [row.get(name, "") for name in names]
+        table.writerow([re.sub(r"[\t\r\n]", " ", str(cell)) for cell in cells] if kind == ".tsv" else cells)
 
     return write
 

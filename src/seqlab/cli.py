@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqlab.errors import SeqlabError, UserError
+from seqlab.errors import SeqlabError, UserError, in_plain_words
 
 if TYPE_CHECKING:
     from seqlab.settings import Wishes
@@ -53,8 +55,8 @@ def train(
         run = session.resume(Path(resume), Progress(), STARTED)
     else:
         budget = {"minutes": minutes, "epochs": epochs, "steps": steps, "seed": seed, "device": device or None}
-        chosen = {f"training.{key}": value for key, value in budget.items() if value is not None}
-        chosen |= {f"data.{split}": tuple(names.split()) for split, names in (("valid", valid), ("test", test)) if names}
+        chosen: dict[str, Any] = {f"training.{key}": value for key, value in budget.items() if value is not None}
+        chosen |= {f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names}
         run = session.train_anew(wishes(words or [], model, chosen), out or None, Progress(), STARTED)
     print(session.summary(run))
     print(f"Done in {duration(time.monotonic() - STARTED)}. The report: {run.folder / 'report.html'}")
@@ -97,9 +99,9 @@ def predict(
     """Answer for texts given here or in a file."""
     from seqlab.answers import predict_file, predict_texts
 
-    if bool(inputs and not all("=" in word for word in inputs)) == bool(input):
+    if not (inputs or input) or (input and not all("=" in word for word in inputs or [])):
         raise UserError(
-            what="Give texts or --input FILE." if not input else "Texts and --input stand side by side.",
+            what="Texts and --input stand side by side." if input else "There is no text to answer for.",
             why="predict answers for the texts that it is given, or for the rows of a file.",
             fix=f'Write: seqlab predict {run} "a text", or: seqlab predict {run} --input file.csv --output answers.csv',
         )
@@ -121,7 +123,8 @@ def evaluate(
 
     names, settings = split_words(words or [])
     if not names:
-        raise UserError(what="No data is named.", why="evaluate scores a run on labelled rows.", fix=f"Write: seqlab evaluate {run} test.csv")
+        fix = f"Write: seqlab evaluate {run} test.csv"
+        raise UserError(what="No data is named.", why="evaluate scores a run on labelled rows.", fix=fix)
     loaded = load(run)
     scores = loaded.evaluate(names, parse_overrides(settings))
     if as_json:
@@ -150,7 +153,7 @@ def inspect(
     length: Annotated[int, typer.Option(help="Positions in a sequence.")] = 128,
     vocabulary: Annotated[int, typer.Option(help="Symbols, all counted.")] = 30_000,
     classes: Annotated[int, typer.Option(help="Labels.")] = 2,
-    measure: Annotated[bool, typer.Option("--measure", help="Also time how the cost of layers grows, beside the prediction.")] = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Also time how the cost of layers grows.")] = False,
     as_json: Json = False,
 ) -> None:
     """Parameters by formula and by count, work, memory, sequential steps, longest path."""
@@ -173,6 +176,11 @@ def split_words(words: list[str]) -> tuple[list[str], list[str]]:
     return [word for word in words if word not in settings], settings
 
 
+def several(names: str) -> tuple[str, ...]:
+    """The files in one option: a name, or several with spaces between."""
+    return (names,) if Path(names).exists() else tuple(names.split())
+
+
 def wishes(words: list[str], model: str, chosen: dict[str, Any]) -> Wishes:
     """What `train` and `check` were asked for: TASK DATA or a settings file, and settings on top."""
     from seqlab.config import parse_overrides
@@ -181,12 +189,21 @@ def wishes(words: list[str], model: str, chosen: dict[str, Any]) -> Wishes:
     names, settings = split_words(words)
     overrides: dict[str, Any] = {**chosen, **parse_overrides(settings)}
     if not names:
-        raise UserError(what="No task is named.", why="seqlab has to know what to learn.", fix="Write: seqlab train classify reviews.csv")
+        fix = "Write: seqlab train classify reviews.csv"
+        raise UserError(what="No task is named.", why="seqlab has to know what to learn.", fix=fix)
     if names[0].endswith((".yaml", ".yml")):
         if len(names) > 1:
             overrides["data.train"] = tuple(names[1:])
-        return Wishes(preset=model, task="classify" if model else "", tree=read_file(Path(names[0])), overrides=overrides, where=names[0])
+        tree = read_file(Path(names[0]))
+        return Wishes(preset=model, task="classify" if model else "", tree=tree, overrides=overrides, where=names[0])
     task, *data = names
+    for name in data:
+        if "=" in name and not Path(name).exists():
+            raise UserError(
+                what=f'"{name}" is neither a file nor a setting.',
+                why="The key of a setting has a dot: its group stands before it.",
+                fix=f"For instance: training.steps=500. All keys: seqlab init {task}",
+            )
     if data:
         overrides["data.train"] = tuple(data)
     return Wishes(task=task, preset=model, overrides=overrides, where="settings")
@@ -194,20 +211,25 @@ def wishes(words: list[str], model: str, chosen: dict[str, Any]) -> Wishes:
 
 def main() -> None:
     """The command `seqlab`: errors in three lines, exit codes as promised."""
+    before = signal.signal(signal.SIGTERM, terminate)
     try:
-        app(standalone_mode=True)
-    except SeqlabError as error:
-        print(error, file=sys.stderr)
-        sys.exit(error.exit_code)
-    except MemoryError:
-        print("The machine has no memory left.\n  Try a smaller training.batch_tokens or model.", file=sys.stderr)
-        sys.exit(3)
+        app(standalone_mode=True)    # it turns Ctrl-C into exit 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
-        sys.exit(130)
+    except Exception as error:
+        told = error if isinstance(error, SeqlabError) else in_plain_words(error)
+        if told is None:
+            raise
+        print(told, file=sys.stderr)
+        sys.exit(told.exit_code)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def terminate(number: int, _: FrameType | None) -> None:
+    """SIGTERM ends the process as Ctrl-C does, so that nothing half-written stays."""
+    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ NotNegative = Annotated[float, Ge(0)]
 Probability = Annotated[float, Ge(0), Lt(1)]
 Share = Annotated[float, Ge(0), Le(1)]
 
+SEE = "See every key and its meaning with: seqlab init classify"
 Tree = dict[str, Any]
 T = TypeVar("T")
 
@@ -139,11 +140,9 @@ def build(cls: type[T], tree: Tree, where: str) -> T:
 def faulty(where: str, faults: list[Fault]) -> UserError:
     """One error for all faults."""
     if len(faults) == 1:
-        return UserError(what=f"{where}: {faults[0]}", fix="See every key and its meaning with: seqlab init")
+        return UserError(what=f"{where}: {faults[0]}", fix=SEE)
     lines = "\n".join(f"- {fault}" for fault in faults)
-    return UserError(
-        what=f"{where}: {len(faults)} settings are wrong.", why=lines, fix="See every key and its meaning with: seqlab init"
-    )
+    return UserError(what=f"{where}: {len(faults)} settings are wrong.", why=lines, fix=SEE)
 
 
 def dump(settings: Any) -> Any:
@@ -172,10 +171,17 @@ def commented(settings: Any, indent: int = 0) -> str:
         if dataclasses.is_dataclass(value):
             lines += [f"{pad}{field.name}:", commented(value, indent + 1)]
             continue
-        note = field_notes(type(settings)).get(field.name, "")
+        note = field_notes(type(settings)).get(field.name, "") + _choices(type(settings), field.name)
         lines += [f"{pad}# {line}" for line in textwrap.wrap(note, 100)]
         lines.append(f"{pad}{field.name}: {_one_line(value)}".rstrip())
     return "\n".join(lines)
+
+
+def _choices(cls: type, name: str) -> str:
+    """What a field that takes one of a few words takes."""
+    hint = typing.get_type_hints(cls, include_extras=True)[name]
+    hint = _optional(hint) or hint
+    return f" One of: {', '.join(map(str, typing.get_args(hint)))}." if typing.get_origin(hint) is typing.Literal else ""
 
 
 def _one_line(value: Any) -> str:
@@ -222,7 +228,7 @@ def _build(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
 def _build_object(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
     cls = hint
     if isinstance(value, RawText):
-        value = {"kind": value} if _family(hint) else _parse(value)
+        value = {"kind": value} if _family(hint) and not value.startswith("{") else _parse(value)
     if dataclasses.is_dataclass(value) and isinstance(value, hint):
         return value
     if isinstance(value, str) and _family(hint):
@@ -281,6 +287,10 @@ def _build_leaf(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
     import pydantic  # 0.1 s that `seqlab --help` does not pay
 
     adapter = _adapter(hint)
+    if hint == dict[str, str] and isinstance(value, dict):
+        return {str(name): _build_leaf(str, below, f"{key}.{name}", faults) for name, below in value.items()}
+    if typing.get_origin(hint) is tuple and isinstance(value, RawText):
+        value = [_parse(part) for part in value.strip("[]()").split(",") if part.strip()]
     tries = [value]
     if isinstance(value, RawText):
         tries = [str(value), _parse(value)] if _accepts_text(hint) else [_parse(value), str(value)]

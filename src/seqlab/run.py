@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from seqlab import config
 from seqlab.data.fields import Reading
@@ -51,6 +52,12 @@ class Run:
         self.settings = config.build(Settings, _read(folder / CONFIG), str(folder / CONFIG))
         self.facts = read_facts(folder)
         self.reading = classify.new_reading(self.settings.data, self.settings.model, self.facts).load(folder)
+        if self.reading.symbols != self.facts.symbols:
+            raise UserError(
+                what=f"{folder / FACTS}: {_amounts(self.facts.symbols)}, but the tokenizer has {_amounts(self.reading.symbols)}.",
+                why="They come from different runs.",
+                fix="Copy the whole run folder again, or train anew.",
+            )
 
     @property
     def task(self) -> Classify:
@@ -96,6 +103,12 @@ class Run:
             said.append(classify.scores(self.model, self._fields(texts)))
             if self.baseline is not None:
                 simple.append(classify.scores(self.baseline.model, self.baseline._fields(texts)))
+        if not said:
+            raise UserError(
+                what=f"{data if isinstance(data, str) else ' '.join(data)}: there is no row to score.",
+                why="Every row was left out as faulty (data.on_bad=skip).",
+                fix="See the faults with: seqlab check classify FILE",
+            )
         return self.scored(
             np.concatenate(said), np.concatenate(meant), np.concatenate(simple) if simple else None, time.monotonic() - began
         )
@@ -143,11 +156,11 @@ class Run:
         return (row.cells["text"], row.cells.get("text2", "")) if self.facts.pair else row.cells["text"]
 
     def _fields(self, texts: Sequence[Text]) -> dict[str, Ragged]:
-        if self.facts.pair != isinstance(texts[0], tuple):
+        if any(self.facts.pair != isinstance(text, tuple) for text in texts):
             raise UserError(
                 what=f"This model reads {'pairs of texts' if self.facts.pair else 'single texts'}.",
                 why="It was trained on such rows.",
-                fix="A pair is two texts joined by a tab; in Python, a tuple of two strings." if self.facts.pair else "Give one text.",
+                fix="Join two texts by a tab; in Python, give a tuple." if self.facts.pair else "Give one text, without a tab.",
             )
         first = [text[0] if isinstance(text, tuple) else text for text in texts]
         second = [text[1] for text in texts if isinstance(text, tuple)] or None
@@ -185,7 +198,10 @@ def read_facts(folder: Path) -> ClassifyFacts:
             fix="Use the version of seqlab that trained it.",
         )
     try:
-        return ClassifyFacts.from_json(tree)
+        return TypeAdapter(ClassifyFacts).validate_python(vars(ClassifyFacts.from_json(tree)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     except TypeError as error:
         raise _damaged(path, str(error)) from None
 
@@ -214,5 +230,10 @@ def _read(path: Path) -> dict[str, Any]:
     return tree
 
 
+def _amounts(symbols: Mapping[str, int]) -> str:
+    return " and ".join(f"{count:,} symbols of {name}" for name, count in symbols.items()) or "no symbols"
+
+
 def _damaged(path: Path, how: str) -> UserError:
-    return UserError(what=f"{path} is damaged: {how}.", why="The run can't be used without it.", fix="Copy the whole run folder again, or train anew.")
+    fix = "Copy the whole run folder again, or train anew."
+    return UserError(what=f"{path} is damaged: {how}.", why="The run can't be used without it.", fix=fix)

@@ -22,7 +22,7 @@ from seqlab.data.store import Store
 from seqlab.errors import Stopped, UserError
 from seqlab.files import write_json, write_text
 from seqlab.metrics import Accuracy, MacroF1
-from seqlab.model import Model, count_parameters
+from seqlab.model import Model, count_parameters, sketch
 from seqlab.report.card import model_card
 from seqlab.report.cost import inspect_model
 from seqlab.report.evaluate import TITLES, aligned, number
@@ -71,11 +71,13 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
         raise UserError(what="No data is named.", why="Training needs a file.", fix="Write: seqlab train classify reviews.csv")
     folder = choose_folder(out, first.data.train, wishes.preset or "model")
     classify.objectives(first.task, first.model)    # refuses settings that contradict each other
+    refuse_missing_device(first.training.device)
     files = _looked_at(first, progress)
     settings = completed(wishes.settings(files.size), files.size)
     prepared = files.prepare(settings.model)
     settings = _with_budget(settings, prepared)
     refuse_too_little(settings, prepared.facts, started)
+    sketch(settings.model, prepared.facts.parts)    # refuses parts that do not fit together
     folder.mkdir(parents=True, exist_ok=False)
     write_run(folder, settings, prepared.facts, prepared.reading)
     return Session(folder, settings, prepared, files, progress, started).run()
@@ -234,6 +236,17 @@ def refuse_too_little(settings: Settings, facts: ClassifyFacts, started: float) 
         )
 
 
+def refuse_missing_device(device: str) -> None:
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(
+            what=f'training.device is "{device}", which this machine does not have.',
+            why=str(error).splitlines()[0],
+            fix="Leave --device out to compute on the CPU.",
+        ) from None
+
+
 def _looked_at(settings: Settings, progress: Progress) -> Files:
     assert isinstance(settings.task, Classify)
     progress.say(f"Reading {', '.join(settings.data.train)}")
@@ -369,8 +382,14 @@ def check_data(wishes: Wishes) -> tuple[list[str], bool]:
     """What `seqlab check` prints, and whether training would refuse the data."""
     settings = wishes.settings()
     assert isinstance(settings.task, Classify)
-    found = Files(settings.task, settings.data, keep_all_faults=True).survey
+    if not settings.data.train:
+        fix = "Write: seqlab check classify reviews.csv"
+        raise UserError(what="No data is named.", why="There is nothing to look at.", fix=fix)
+    files = Files(settings.task, settings.data, keep_all_faults=True)
+    found = files.survey
+    columns = ", ".join(f'{role} is column "{column}"' for role, column in files.tables["train"].found.items())
     faulty = any(problem.severity == "error" for problem in found.problems())
-    files = " ".join(settings.data.train)
-    mend = "Next: correct the faults above, or leave faulty rows out with data.on_bad=skip."
-    return [*found.lines(), mend if faulty else f"Next: seqlab train classify {files}"], faulty
+    told = [f"{key}={value}" for key, value in (wishes.overrides or {}).items() if isinstance(value, config.RawText)]
+    command = " ".join(["seqlab train classify", *settings.data.train, *told])
+    mend = "Next: correct the faults above. Rows that can't be read can be left out with data.on_bad=skip."
+    return [f"columns: {columns}", *found.lines(), mend if faulty else f"Next: {command}"], faulty

@@ -45,9 +45,13 @@ class Wishes:
 
     def settings(self, size: Size | None = None) -> Settings:
         """The settings for data of this size. Called once before the data is read, to refuse mistakes early."""
-        tree = self.tree if self.tree is not None and not self.preset else preset_tree(self.task, self.preset, size or Size())
-        if self.tree is not None and self.preset:
-            tree = merge(tree, self.tree)
+        if self.tree is None:
+            tree = preset_tree(self.task, self.preset, size or Size())
+        elif self.preset:    # the model of the preset, the rest as the file says
+            rest = {part: below for part, below in self.tree.items() if part != "model"}
+            tree = merge(preset_tree(self.task, self.preset, size or Size()), rest)
+        else:
+            tree = self.tree
         tree = config.override(tree, self.overrides or {}, Settings)
         return config.build(Settings, tree, self.where)
 

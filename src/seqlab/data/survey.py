@@ -115,7 +115,7 @@ class Survey:
 
     def problems(self) -> list[Problem]:
         """Everything worth telling, errors first."""
-        found = [*self._faults(), *self._label_problems(), *self._repeats(), *self._leaks(), *self._lengths()]
+        found = [*self._faults(), *self._too_few(), *self._label_problems(), *self._repeats(), *self._leaks(), *self._lengths()]
         return sorted(found, key=lambda problem: ("error", "warning", "note").index(problem.severity))
 
     def _faults(self) -> Iterator[Problem]:
@@ -125,6 +125,19 @@ class Survey:
             if split.bad > len(split.faults):
                 more = f"{split.name}: {split.bad - len(split.faults):,} more rows are faulty."
                 yield Problem("warning" if split.skipped else "error", more, None, "Mend the first ones and look again.")
+
+    def _too_few(self) -> Iterator[Problem]:
+        for split in self.splits.values():
+            if not split.rows:
+                place = split.faults[0].place if split.faults else None
+                yield Problem("error", f"{split.name}: not a single row can be used.", place, "Mend them, or name another file.")
+        if "valid" not in self.splits and self.train.rows and (self.train.skipped or not self.train.bad):
+            held = held_out(self.train.hashes, labels=None if self.target == "number" else self.train.labels)
+            if held.all() or not held.any():
+                yield Problem(
+                    "error", f"too few rows to hold some out for validation: {self.train.rows:,}.", self.train.place(0),
+                    "Add rows, or name others to validate on: --valid FILE",
+                )
 
     def _label_problems(self) -> Iterator[Problem]:
         if self.target == "number" or not (self.train.labels >= 0).any():

@@ -186,6 +186,15 @@ def _bar(name: str, score: Score, strong: bool) -> chart.Bar:
     return chart.Bar(html.shortened(name, 16), score.value, score.low, score.high, strong)
 
 
+def _kept(metrics: Sequence[Mapping[str, Any]], key: str, sign: float) -> tuple[float, float] | None:
+    """The validation whose weights were kept: the best score, and between equal ones the lowest loss."""
+    rows = [row for row in metrics if key in row]
+    if not rows:
+        return None
+    best = max(rows, key=lambda row: (sign * row[key], -row.get("valid_loss", 0.0)))
+    return float(best["step"]), float(best[key])
+
+
 def _curves(metrics: Sequence[Mapping[str, Any]]) -> str:
     """Losses beside the validation metric, over steps; the best validation is marked."""
     losses = [_curve(metrics, key, name) for key, name in (("train_loss", "train"), ("valid_loss", "valid"))]
@@ -198,8 +207,7 @@ def _curves(metrics: Sequence[Mapping[str, Any]]) -> str:
     if key:
         name = key.removeprefix("valid_")
         curve = _curve(metrics, key, "valid")
-        pick = min if name in LOWER else max
-        best = pick(curve.points, key=lambda point: point[1]) if curve.points else None
+        best = _kept(metrics, key, -1.0 if name in LOWER else 1.0)
         drawn.append(chart.line_chart(TITLES.get(name, name), [curve], span=span, best=best))
     cards = "".join(f'<div class="card">{one}</div>' for one in drawn if one)
     return f'<h2>How it learnt</h2><div class="grid2">{cards}</div>'

@@ -9,6 +9,8 @@ from seqlab.tasks.task import Size
 def presets(size: Size) -> dict[str, Tree]:
     """Settings trees by name, fitted to the size of the data."""
     drop = 0.5 if size.rows < 10_000 else 0.4 if size.rows < 100_000 else 0.2
+    rows = 64 if size.rows < 10_000 else 128 if size.rows < 100_000 else 256
+    grams = int(rows * 1.6 * size.words) + 256    # a text has about 1.6 different grams a word
     tokens = {"kind": "tokens", "width": 128, "dropout": drop}
     state = {"width": 128}
     both = {"width": 128, "directions": "both"}
@@ -24,7 +26,7 @@ def presets(size: Size) -> dict[str, Tree]:
     return {
         "bow": {
             "model": model({"kind": "bag"}, {"kind": "none"}, {"kind": "mean"}) | {"head": {"kind": "direct"}},
-            "training": {"rate": 0.03, "batch_tokens": max(2048, int(400 * size.words)), "weight_decay": 0.0, "clip": 1e3},
+            "training": {"rate": 0.03, "weight_decay": 0.1, "clip": 1e3, "batch_tokens": grams},
         },
         "rnn": {"model": model(tokens, {"kind": "rnn", **state}, {"kind": "mean"}), "training": {"rate": 1e-3}},
         "gru": {"model": model(tokens, {"kind": "gru", **state}, {"kind": "mean"})},

@@ -72,7 +72,8 @@ class Checkpoints:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 shutil.rmtree(beside, ignore_errors=True)
                 beside.mkdir()
-                save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, beside / "state.safetensors")
+                plain = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
+                save_file(plain, beside / "state.safetensors")
                 (beside / "state.json").write_text(json.dumps(counters))
                 files = {file.name: sha256(file) for file in sorted(beside.iterdir())}
                 for file in (*beside.iterdir(), beside):
@@ -103,9 +104,6 @@ class Checkpoints:
                 why="Going on from it would not give the run that was stopped.",
                 fix=f"Remove {self.folder} and resume again: training then starts anew from the stored settings.",
             ) from None
-
-    def clear(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer, names: dict[Tensor, str]) -> dict[str, Tensor]:

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from seqlab.config import Count, NotNegative, Positive, PositiveFloat, Share
 from seqlab.data.batches import Plan, Position
-from seqlab.errors import MachineError, Stopped
+from seqlab.errors import MachineError, Stopped, UserError
+from seqlab.files import clear_unfinished, disk_trouble, write_text
 from seqlab.parts import Batch, Objective
 from seqlab.train.budget import Budget
 from seqlab.train.checkpoint import Checkpoints, optimiser_tensors, restore_optimiser, save_weights
@@ -73,6 +74,10 @@ class TrainConfig:
         given = [name for name in ("minutes", "epochs", "steps") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} are both set; choose one budget.")
+        try:
+            torch.device(self.device)
+        except RuntimeError:
+            raise ValueError(f'there is no device "{self.device}"; it is cpu, cuda, cuda:1, ...') from None
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,7 @@ class Counters:
     threads: int = 0
 
 
+METRICS = "metrics.jsonl"
 FAULTS_IN_A_ROW = 5
 RETREATS = 3
 
@@ -134,9 +140,11 @@ class Training:
         self.device = torch.device(config.device)
         self.average = Average(model, config.average)
         self.optimiser = make_optimiser(model, config.rate, config.weight_decay)
-        self.names = {parameter: name for name, parameter in model.named_parameters()}
+        self.names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
         self.counters = Counters(threads=torch.get_num_threads())
         self.checkpoints = Checkpoints(folder / "resume")
+        self.good = Checkpoints(folder / "resume" / "good")
+        """The state at the last validation that gave finite numbers: retreats do not depend on when we saved."""
         self.last_save = time.monotonic()
         self.stream: Iterator[tuple[Position, np.ndarray]] | None = None
         self.epoch_batches = len(plan.epoch(0))
@@ -149,9 +157,10 @@ class Training:
         keep_big_blocks()
         budget.begun = budget.begun or budget.seconds()
         if not self.checkpoints.manifest.exists():
-            self.save()    # a state to retreat to, from the first step on
+            self.good.save(*self.state())    # a state to retreat to, from the first step on
+            self.save()
         with stop_signals() as stopped:
-            while budget.progress(counters.step) < 1.0 and counters.stale < self.config.patience:
+            while budget.progress(counters.step) < 1.0 and counters.stale < self.config.patience and not stopped:
                 self.take_step()
                 if budget.progress(counters.step) >= (counters.validations + 1) / self.config.validations:
                     self.check()
@@ -159,22 +168,24 @@ class Training:
                     self.progress.passing(self.line())
                 if time.monotonic() - self.last_save >= self.config.save_seconds:
                     self.save()
-                if stopped:
-                    self.save()
-                    raise Stopped(
-                        stopped[0], f"Stopped at step {counters.step}; the state is saved.",
-                        fix=f"Go on with: seqlab train --resume {self.folder}",
-                    )
-            if counters.best_score is None:
+            if counters.best_score is None and not stopped:
                 self.check()
-        self.save()
+            self.save()
+            if stopped:
+                raise Stopped(
+                    stopped[0], f"Stopped at step {counters.step}; the state is saved.",
+                    fix=f"Go on with: seqlab train --resume {self.folder}",
+                )
+        if counters.best_score is None:
+            raise self.diverged("no validation gave a finite number")
         return counters
 
     def take_step(self) -> None:
         """One update from `accumulate` batches; a step whose gradient is not finite is left out and counted."""
         counters, config = self.counters, self.config
         self.model.train()
-        rate = (config.rate or 0.0) * counters.rate_scale * rate_factor(self.budget.progress(counters.step), config.warmup, config.decay)
+        factor = rate_factor(self.budget.progress(counters.step), config.warmup, config.decay)
+        rate = (config.rate or 0.0) * counters.rate_scale * factor
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         batches = [self.load(rows) for rows in self.next_rows(config.accumulate)]
@@ -220,8 +231,9 @@ class Training:
         self.budget.reserve = max(self.budget.reserve, 1.3 * took + 3.0)
         due = int(self.budget.progress(counters.step) * self.config.validations + 1e-9)
         counters.validations = max(counters.validations + 1, due)    # a slow validation may pass over the next one
+        finite = math.isfinite(found.score) and math.isfinite(found.loss)
         best = -math.inf if counters.best_score is None else counters.best_score
-        better = counters.best_score is None or (found.score, -found.loss) > (best, -counters.best_loss)
+        better = finite and (found.score, -found.loss) > (best, -counters.best_loss)
         counters.stale = 0 if better else counters.stale + 1
         train_loss = counters.loss_total / max(1, counters.loss_count)
         counters.loss_total, counters.loss_count = 0.0, 0
@@ -232,16 +244,27 @@ class Training:
         shown = "   ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in found.numbers.items())
         mark = " (best, saved)" if better else ""
         self.progress.say(f"step {counters.step:>6}   loss {train_loss:.4f}   {shown}{mark}   {self.pace()}")
+        if finite:
+            self.good.save(*self.state())
 
     # What is written -------------------------------------------------------------------------------------------
 
     def write_metrics(self, numbers: dict[str, float]) -> None:
         counters = self.counters
         epoch = counters.epoch + counters.index / self.epoch_batches
-        row = {"step": counters.step, "epoch": round(epoch, 4), "seconds": round(self.budget.seconds(), 2)}
+        row: dict[str, Any] = {"step": counters.step, "epoch": round(epoch, 4), "seconds": round(self.budget.seconds(), 2)}
         row |= {"rate": self.optimiser.param_groups[0]["lr"], "skipped": counters.skipped, "tokens": counters.tokens}
-        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row | numbers) + "\n")
+        row |= {name: value if math.isfinite(value) else None for name, value in numbers.items()}    # JSON has no NaN
+        path = self.folder / METRICS
+        with disk_trouble(f"{path} could not be written"), path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def forget_metrics(self) -> None:
+        """Leave out what was logged after the present step: it will be logged again. A line torn by a kill goes, too."""
+        path = self.folder / METRICS
+        if path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            write_text(path, "".join(line + "\n" for line in lines if _step_of(line) <= self.counters.step))
 
     def pace(self) -> str:
         seconds = max(1e-9, self.budget.seconds() - self.budget.begun)
@@ -253,26 +276,41 @@ class Training:
 
     # Stop and go on --------------------------------------------------------------------------------------------
 
-    def save(self) -> None:
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything that makes the next step what it will be: tensors, and what JSON can hold."""
         self.counters.seconds = self.budget.seconds()
         tensors: dict[str, Tensor] = {"random": torch.get_rng_state()}
         tensors |= {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"average.{name}": tensor for name, tensor in self.average.model.state_dict().items()}
+        if self.device.type == "cuda":
+            tensors["random.device"] = torch.cuda.get_rng_state(self.device)
         tensors |= optimiser_tensors(self.optimiser, self.names)
-        self.checkpoints.save(tensors, asdict(self.counters) | {"begun": self.budget.begun})
+        return tensors, asdict(self.counters) | {"begun": self.budget.begun, "reserve": self.budget.reserve}
+
+    def save(self) -> None:
+        self.checkpoints.save(*self.state())
         self.last_save = time.monotonic()
 
-    def restore(self) -> bool:
-        """Go back to the last saved state; False when there is none."""
-        saved = self.checkpoints.load()
+    def restore(self, checkpoints: Checkpoints) -> bool:
+        """Go back to a saved state; False when there is none."""
+        saved = checkpoints.load()
         if saved is None:
             return False
         tensors, counters = saved
-        for model, prefix in ((self.model, "model."), (self.average.model, "average.")):
-            model.load_state_dict({name[len(prefix):]: tensor for name, tensor in tensors.items() if name.startswith(prefix)})
+        try:
+            for model, prefix in ((self.model, "model."), (self.average.model, "average.")):
+                model.load_state_dict({name[len(prefix):]: tensor for name, tensor in tensors.items() if name.startswith(prefix)})
+        except RuntimeError:
+            raise UserError(
+                what=f"The state in {checkpoints.folder} does not fit the model of {self.folder / 'config.yaml'}.",
+                why="The settings of the model were changed after the run was started.",
+                fix="Put config.yaml back as it was, or start a new run.",
+            ) from None
         restore_optimiser(self.optimiser, self.names, tensors)
         torch.set_rng_state(tensors["random"])
-        self.budget.begun = counters.pop("begun")
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["random.device"], self.device)
+        self.budget.begun, self.budget.reserve = counters.pop("begun"), max(self.budget.reserve, counters.pop("reserve"))
         self.stream = None
         self.counters.__dict__.update(counters)
         return True
@@ -280,8 +318,10 @@ class Training:
     def resume(self) -> None:
         """Continue a stopped run as if it had not been stopped."""
         threads = self.counters.threads
-        if not self.restore():
-            (self.folder / "metrics.jsonl").unlink(missing_ok=True)
+        for folder in (self.folder, self.checkpoints.folder, self.good.folder):
+            clear_unfinished(folder)
+        if not self.restore(self.checkpoints):
+            (self.folder / METRICS).unlink(missing_ok=True)
             return
         if self.counters.threads != threads:
             self.progress.say(
@@ -290,24 +330,34 @@ class Training:
             )
             self.counters.threads = threads
         self.budget.started -= self.counters.seconds
-        metrics = self.folder / "metrics.jsonl"
-        if metrics.exists():    # what was written after the save will be written again
-            kept = [line for line in metrics.read_text().splitlines() if json.loads(line)["step"] <= self.counters.step]
-            metrics.write_text("".join(line + "\n" for line in kept))
+        self.forget_metrics()
 
     def retreat(self) -> None:
         """Five faulty steps in a row: back to the last good state at half the rate."""
-        retreats, scale = self.counters.retreats + 1, self.counters.rate_scale / 2
-        skipped = self.counters.skipped
-        if retreats > RETREATS or not self.restore():
-            raise MachineError(
-                what=f"Training diverged: at step {self.counters.step} the loss was not a finite number, {skipped} times in all.",
-                why=f"Going back to a good state at half the rate, {retreats - 1} times, did not help.",
-                fix=f"Try a smaller rate, for instance training.rate={(self.config.rate or 0) / 10:.1g}; what was logged is in {self.folder / 'metrics.jsonl'}",
-            )
+        retreats, scale, skipped = self.counters.retreats + 1, self.counters.rate_scale / 2, self.counters.skipped
+        if retreats > RETREATS or not self.restore(self.good):
+            raise self.diverged(f"the loss or its gradient was not a finite number, {skipped} times in all")
         self.counters.retreats, self.counters.rate_scale, self.counters.skipped = retreats, scale, skipped
         self.counters.skipped_in_a_row = 0
+        self.forget_metrics()
+        self.save()
         self.progress.say(f"Five steps without a finite gradient: back to step {self.counters.step}, at {scale:g} of the rate.")
+
+    def diverged(self, how: str) -> MachineError:
+        again = f"Going back to a good state at half the rate, {self.counters.retreats} times, did not help."
+        return MachineError(
+            what=f"Training diverged: at step {self.counters.step}, {how}.",
+            why=again if self.counters.retreats else "The weights have grown so large that the answers are no numbers.",
+            fix=f"Try a smaller rate, for instance training.rate={(self.config.rate or 0) / 10:.1g}",
+        )
+
+
+def _step_of(line: str) -> float:
+    """The step of a line of metrics.jsonl; beyond all steps where the line is torn."""
+    try:
+        return float(json.loads(line)["step"])
+    except ValueError:
+        return math.inf
 
 
 def _tokens(batch: Batch) -> int:
@@ -323,7 +373,7 @@ def stop_signals() -> Iterator[list[int]]:
 
     def note(number: int, _: FrameType | None) -> None:
         if came:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
         came.append(number)
 
     try:

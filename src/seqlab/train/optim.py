@@ -26,7 +26,7 @@ def rate_factor(progress: float, warmup: float, decay: Decay) -> float:
     """The share of the full rate at `progress` (0 to 1): up during the warm-up, then down to the end."""
     if progress < warmup:
         return (progress + 0.01 * warmup) / (1.01 * warmup)
-    rest = min(1.0, (progress - warmup) / (1.0 - warmup))
+    rest = min(1.0, (progress - warmup) / max(1e-9, 1.0 - warmup))    # the warm-up may be all there is
     if decay == "none":
         return 1.0
     if decay == "cosine":
