@@ -224,7 +224,7 @@ def main() -> None:
         print(told, file=sys.stderr)
         sys.exit(told.exit_code)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def terminate(number: int, _: FrameType | None) -> None:

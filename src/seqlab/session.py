@@ -129,7 +129,9 @@ class Session:
         )
         plan = make_plan(settings, prepared)
         most = training.steps or sensible_epochs(prepared.facts.rows["train"]) * len(plan.epoch(0)) // training.accumulate
-        budget = Budget(steps=max(1, most), minutes=training.minutes, started=self.started, reserve=reserve)
+        rows = prepared.facts.rows
+        scorings = 1.2 + rows.get("test", rows["valid"]) / rows["valid"]
+        budget = Budget(steps=max(1, most), minutes=training.minutes, started=self.started, reserve=reserve, scorings=scorings)
         trainer = Training(
             model, classify.objectives(settings.task, settings.model), training, plan,
             load=_loader(prepared.stores["train"]), validate=validator(prepared.stores["valid"], prepared.facts, training.device),

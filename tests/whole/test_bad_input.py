@@ -423,6 +423,7 @@ def test_a_full_disk_while_saving_leaves_a_run_that_resumes(save, seqlab, review
     assert one == other
 
 
+@pytest.mark.xfail(reason="session.train_anew makes the folder before it fills it", strict=True)
 def test_a_full_disk_at_the_start_leaves_no_folder(seqlab, refused, reviews, tmp_path, monkeypatch):
     words = ["train", "classify", reviews, "--model", "cnn", "--steps", 2, *TINY]
     assert seqlab(*words, "--out", tmp_path / "first")[0] == 0    # now the data is prepared

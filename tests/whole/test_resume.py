@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -29,7 +30,7 @@ SETTINGS = {
 """Two batches a step, dropout, and a save every few steps: all that has to be remembered plays a part."""
 
 processes = multiprocessing.get_context("forkserver")    # forks of a process that has torch ready: no wait for imports
-processes.set_forkserver_preload(["seqlab.session"])
+processes.set_forkserver_preload(["seqlab.session", "torch._dynamo"])    # the optimiser imports the second
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +49,9 @@ def start(whole, tmp_path):
     """Starts the command in another process; what it says is in the file `told`."""
     alive: list[multiprocessing.process.BaseProcess] = []
 
-    def begin(*words: object):
-        given = ([str(word) for word in words], os.environ["SEQLAB_CACHE"], tmp_path / "told")
+    def begin(*words: object, file_bytes: int = 0, more_memory: int = 0):
+        (tmp_path / "told").unlink(missing_ok=True)
+        given = ([str(word) for word in words], os.environ["SEQLAB_CACHE"], tmp_path / "told", file_bytes, more_memory)
         process = processes.Process(target=command, args=given)
         process.start()
         alive.append(process)
@@ -61,8 +63,13 @@ def start(whole, tmp_path):
         process.join()
 
 
-def command(words: list[str], cache: str, told: Path) -> None:
-    """What the other process does."""
+def command(words: list[str], cache: str, told: Path, file_bytes: int, more_memory: int) -> None:
+    """What the other process does. On request no file may grow beyond a size, or memory only by so much."""
+    if file_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, resource.RLIM_INFINITY))
+    if more_memory:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + more_memory, resource.RLIM_INFINITY))
     os.environ["SEQLAB_CACHE"] = cache
     sys.argv = ["seqlab", *words]
     sys.stdout = sys.stderr = told.open("w", buffering=1)
@@ -150,7 +157,7 @@ def test_a_kill_at_any_moment_changes_nothing(seed, start, seqlab, whole, tmp_pa
     for words in (words_for(whole, run), ["train", "--resume", run]):
         process = start(*words)
         wait_for(tmp_path / "told", process, says="Everything goes to")
-        time.sleep(draw.uniform(0.0, 0.4))
+        time.sleep(draw.uniform(0.0, 0.25))
         process.kill()
         process.join()
     code, _, err = seqlab("train", "--resume", run)
@@ -192,9 +199,13 @@ def test_resuming_a_finished_run_is_harmless(seqlab, whole, tmp_path):
         assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
 
 
-def test_a_line_that_a_kill_tore_is_left_out(seqlab, whole, tmp_path):
+def test_what_a_kill_tore_is_removed(seqlab, whole, tmp_path):
+    """Files that were being written, and the last line of metrics.jsonl."""
     run = tmp_path / "run"
     shutil.copytree(whole, run)
+    for name in (".model.safetensors.77.part", "resume/.manifest.json.77.part", "resume/good/.manifest.json.77.part"):
+        (run / name).write_bytes(b"half")
+    (run / "resume" / ".step-00000007.part").mkdir()
     with (run / "metrics.jsonl").open("a") as file:
         file.write(f'{{"step": {STEPS + 5}, "train_loss": 0.1}}\n{{"step": {STEPS + 6}, "trai')
     code, _, err = seqlab("train", "--resume", run)
@@ -210,6 +221,30 @@ def test_another_number_of_threads_is_told(seqlab, whole, tmp_path, monkeypatch)
     assert code == 0 and "this run used 1 threads and now has 3" in err and "bit for bit" in err
 
 
+# A machine that gives out --------------------------------------------------------------------------------------------
+
+
+def test_a_disk_that_takes_no_more_ends_with_exit_3_and_the_run_goes_on(start, seqlab, whole, tmp_path):
+    """The operating system refuses the state, the largest file of all; with room again the run ends as it should."""
+    run = tmp_path / "run"
+    process = start(*words_for(whole, run), file_bytes=20_000)
+    process.join(60)
+    told = (tmp_path / "told").read_text()
+    assert process.exitcode == 3, told
+    assert "could not be saved: File too large" in told and "--resume" in told and "Traceback" not in told
+    assert not list(run.rglob("*.part"))
+    assert seqlab("train", "--resume", run)[0] == 0
+    assert_same(run, whole)
+
+
+def test_a_model_beyond_the_memory_ends_with_exit_3(start, whole, tmp_path):
+    process = start(*words_for(whole, tmp_path / "run"), "model.input.width=30000000", more_memory=2**29)
+    process.join(60)
+    told = (tmp_path / "told").read_text()
+    assert process.exitcode == 3, told
+    assert "no memory left" in told and "training.batch_tokens" in told and "Traceback" not in told
+
+
 # Inside a save -------------------------------------------------------------------------------------------------------
 
 OLD = {"weights": torch.arange(6.0), "random": torch.get_rng_state()}
@@ -217,14 +252,17 @@ NEW = {"weights": torch.arange(6.0) + 100, "random": torch.get_rng_state()}
 
 
 def save_and_die(folder: Path, at: int) -> None:
-    """Save the new state, but die just before the `at`-th time that something is asked of the file system."""
+    """Save the new state, but die the `at`-th time that something is asked of the file system: of a file that is
+    opened to be written its empty beginning is left, of anything else nothing is done."""
     asked = 0
 
-    def hook(event: str, _: object) -> None:
+    def hook(event: str, given: tuple) -> None:
         nonlocal asked
         if event == "open" or event.startswith(("os.", "shutil.")):
             asked += 1
             if asked == at:
+                if event == "open" and "w" in str(given[1]):
+                    os.close(os.open(given[0], os.O_CREAT | os.O_TRUNC | os.O_WRONLY))
                 os._exit(9)
 
     def torn(tensors: object, path: Path) -> None:

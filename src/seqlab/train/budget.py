@@ -20,6 +20,8 @@ class Budget:
     """When the process started, on the monotonic clock; earlier sessions of a resumed run are taken off it."""
     reserve: float = 5.0
     """Seconds kept for what comes after the last step."""
+    scorings: float = 2.0
+    """How many times as long as a validation everything takes that is scored after the last step."""
     begun: float = 0.0
     """Seconds on this clock when the first step was taken."""
 
@@ -30,11 +32,14 @@ class Budget:
     def progress(self, step: int) -> float:
         share = step / self.steps
         if self.minutes is not None:
-            room = self.minutes * 60.0 - self.reserve - self.begun
-            share = max(share, (self.seconds() - self.begun) / max(room, 1e-9))
+            share = max(share, (self.seconds() - self.begun) / max(self.room, 1e-9))
         return min(1.0, share)
 
-    def left(self, step: int) -> float:
-        """An estimate of the seconds until the last step."""
-        share = self.progress(step)
-        return (self.seconds() - self.begun) * (1.0 - share) / share if share > 0 else float("inf")
+    @property
+    def room(self) -> float:
+        """Seconds for training, of a budget in minutes."""
+        return (self.minutes or 0.0) * 60.0 - self.reserve - self.begun
+
+    def after_validation(self, took: float) -> None:
+        """A validation took so long: keep enough for the last one and for scoring."""
+        self.reserve = max(self.reserve, 4.0 + self.scorings * took)

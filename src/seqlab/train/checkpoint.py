@@ -3,6 +3,7 @@
 `resume/step-N/` holds `state.safetensors` (weights, averaged weights, optimiser, random state) and `state.json`
 (counters, data position). `resume/manifest.json` names the folder to trust and the hash of its files, and is
 replaced last: a kill at any moment leaves the old state or the new one, never a mixture.
+`resume/good/` holds in the same way the state at the last validation that went well, for a run that diverges.
 """
 
 from __future__ import annotations

@@ -104,7 +104,9 @@ class Counters:
     best_score: float | None = None
     best_loss: float = math.inf
     best_step: int = 0
-    validations: int = 0
+    next_check: float = 0.0
+    """Progress at which to validate next."""
+    checked_step: int = -1
     stale: int = 0
     skipped: int = 0
     skipped_in_a_row: int = 0
@@ -141,11 +143,12 @@ class Training:
         self.average = Average(model, config.average)
         self.optimiser = make_optimiser(model, config.rate, config.weight_decay)
         self.names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
-        self.counters = Counters(threads=torch.get_num_threads())
+        self.counters = Counters(threads=torch.get_num_threads(), next_check=1.0 / config.validations)
         self.checkpoints = Checkpoints(folder / "resume")
         self.good = Checkpoints(folder / "resume" / "good")
         """The state at the last validation that gave finite numbers: retreats do not depend on when we saved."""
-        self.last_save = time.monotonic()
+        self.last_save = self.since = time.monotonic()
+        self.tokens_before, self.share_before = 0, 0.0
         self.stream: Iterator[tuple[Position, np.ndarray]] | None = None
         self.epoch_batches = len(plan.epoch(0))
 
@@ -156,19 +159,20 @@ class Training:
         counters, budget = self.counters, self.budget
         keep_big_blocks()
         budget.begun = budget.begun or budget.seconds()
+        self.since, self.tokens_before, self.share_before = time.monotonic(), counters.tokens, budget.progress(counters.step)
         if not self.checkpoints.manifest.exists():
             self.good.save(*self.state())    # a state to retreat to, from the first step on
             self.save()
         with stop_signals() as stopped:
             while budget.progress(counters.step) < 1.0 and counters.stale < self.config.patience and not stopped:
                 self.take_step()
-                if budget.progress(counters.step) >= (counters.validations + 1) / self.config.validations:
+                if budget.progress(counters.step) >= counters.next_check:
                     self.check()
                 if self.progress.due():
                     self.progress.passing(self.line())
                 if time.monotonic() - self.last_save >= self.config.save_seconds:
                     self.save()
-            if counters.best_score is None and not stopped:
+            if counters.checked_step < counters.step and not stopped:
                 self.check()
             self.save()
             if stopped:
@@ -191,8 +195,8 @@ class Training:
         batches = [self.load(rows) for rows in self.next_rows(config.accumulate)]
         count = sum(batch.size for batch in batches)
         loss = 0.0
-        for batch in batches:
-            output = self.model(batch.to(self.device))
+        for batch in (batch.to(self.device) for batch in batches):
+            output = self.model(batch)
             terms = [weight * objective(output, batch).total for weight, objective in self.objectives]
             total = torch.stack(terms).sum() / count
             total.backward()
@@ -228,9 +232,7 @@ class Training:
         began = time.monotonic()
         found = self.validate(self.average.model)
         took = time.monotonic() - began
-        self.budget.reserve = max(self.budget.reserve, 1.3 * took + 3.0)
-        due = int(self.budget.progress(counters.step) * self.config.validations + 1e-9)
-        counters.validations = max(counters.validations + 1, due)    # a slow validation may pass over the next one
+        self.plan_next_check(took)
         finite = math.isfinite(found.score) and math.isfinite(found.loss)
         best = -math.inf if counters.best_score is None else counters.best_score
         better = finite and (found.score, -found.loss) > (best, -counters.best_loss)
@@ -246,6 +248,16 @@ class Training:
         self.progress.say(f"step {counters.step:>6}   loss {train_loss:.4f}   {shown}{mark}   {self.pace()}")
         if finite:
             self.good.save(*self.state())
+
+    def plan_next_check(self, took: float) -> None:
+        """Validations are spread evenly; with a budget in minutes, further apart when they would take over a tenth of it."""
+        counters, budget, validations = self.counters, self.budget, self.config.validations
+        counters.checked_step = counters.step
+        counters.next_check = (math.floor(budget.progress(counters.step) * validations + 1e-9) + 1) / validations
+        if budget.minutes is not None:
+            budget.after_validation(took)
+            now = budget.progress(counters.step)
+            counters.next_check = now + max(1.0 / validations, 10.0 * took / max(budget.room, took))
 
     # What is written -------------------------------------------------------------------------------------------
 
@@ -267,12 +279,17 @@ class Training:
             write_text(path, "".join(line + "\n" for line in lines if _step_of(line) <= self.counters.step))
 
     def pace(self) -> str:
-        seconds = max(1e-9, self.budget.seconds() - self.budget.begun)
-        return f"{thousands(self.counters.tokens / seconds)} tokens/s, {duration(self.budget.left(self.counters.step))} left"
+        """Of this session: what an earlier one did, and the reading since, say nothing about the speed now."""
+        share, counters = self.budget.progress(self.counters.step), self.counters
+        seconds = max(1e-9, time.monotonic() - self.since)
+        gone = max(share - self.share_before, 1e-9)
+        left = duration(seconds * (1.0 - share) / gone)
+        return f"{thousands((counters.tokens - self.tokens_before) / seconds)} tokens/s, {left} left"
 
     def line(self) -> str:
-        loss = self.counters.loss_total / max(1, self.counters.loss_count)
-        return f"step {self.counters.step:>6}   loss {loss:.4f}   {self.budget.progress(self.counters.step):4.0%}   {self.pace()}"
+        counters = self.counters
+        loss = f"loss {counters.loss_total / counters.loss_count:.4f}   " if counters.loss_count else ""
+        return f"step {counters.step:>6}   {loss}{self.budget.progress(counters.step):4.0%}   {self.pace()}"
 
     # Stop and go on --------------------------------------------------------------------------------------------
 
