@@ -25,8 +25,8 @@ from seqlab.session import make_plan
 from seqlab.settings import Settings, Wishes, completed
 from seqlab.tasks import classify
 from seqlab.tasks.classify import Classify, Files, Prepared
-from seqlab.train.loop import keep_big_blocks
-from seqlab.train.optim import Average, make_optimiser
+from seqlab.training.loop import keep_big_blocks
+from seqlab.training.optim import Average, make_optimiser
 
 DATA = Path(os.environ.get("SEQLAB_DATA", "../shared/data"))
 

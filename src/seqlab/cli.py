@@ -43,7 +43,7 @@ def train(
 ) -> None:
     """Train a model on your data."""
     from seqlab import session
-    from seqlab.train.progress import Progress, duration
+    from seqlab.training.progress import Progress, duration
 
     if resume:
         if words:

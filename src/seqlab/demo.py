@@ -13,7 +13,7 @@ from seqlab.data.store import cache_folder
 from seqlab.errors import UserError
 from seqlab.session import summary, train_anew
 from seqlab.settings import Wishes
-from seqlab.train.progress import Progress, duration
+from seqlab.training.progress import Progress, duration
 
 MINUTES = 3.0
 SHOWN = 10

@@ -25,7 +25,7 @@ from seqlab.report.evaluate import Scores, evaluate_labels, evaluate_numbers, ma
 from seqlab.settings import Settings
 from seqlab.tasks import classify
 from seqlab.tasks.classify import Classify, ClassifyFacts
-from seqlab.train.checkpoint import load_weights
+from seqlab.training.checkpoint import load_weights
 
 CONFIG, FACTS, WEIGHTS, METRICS, BASELINE = "config.yaml", "facts.json", "model.safetensors", "metrics.jsonl", "baseline"
 Text = str | tuple[str, str]

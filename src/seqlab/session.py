@@ -20,7 +20,7 @@ from seqlab.config import Tree
 from seqlab.data.batches import Plan
 from seqlab.data.store import Store
 from seqlab.errors import Stopped, UserError
-from seqlab.files import write_json, write_text
+from seqlab.files import folder_beside, write_json, write_text
 from seqlab.metrics import Accuracy, MacroF1
 from seqlab.model import Model, count_parameters, sketch
 from seqlab.report.card import model_card
@@ -31,9 +31,9 @@ from seqlab.run import BASELINE, CONFIG, METRICS, Run, load, read_facts, write_r
 from seqlab.settings import Settings, Wishes, completed, planned, read_file, sensible_epochs
 from seqlab.tasks import classify
 from seqlab.tasks.classify import Classify, ClassifyFacts, Files, Prepared
-from seqlab.train.budget import Budget
-from seqlab.train.loop import Checked, Counters, Training
-from seqlab.train.progress import Progress, duration
+from seqlab.training.budget import Budget
+from seqlab.training.loop import Checked, Counters, Training
+from seqlab.training.progress import Progress, duration
 
 BASELINE_SHARE = 0.1
 """Of a budget in minutes, what the baseline may take at the most."""
@@ -78,8 +78,8 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
     settings = _with_budget(settings, prepared)
     refuse_too_little(settings, prepared.facts, started)
     sketch(settings.model, prepared.facts.parts)    # refuses parts that do not fit together
-    folder.mkdir(parents=True, exist_ok=False)
-    write_run(folder, settings, prepared.facts, prepared.reading)
+    with folder_beside(folder) as beside:
+        write_run(beside, settings, prepared.facts, prepared.reading)
     return Session(folder, settings, prepared, files, progress, started).run()
 
 
@@ -297,6 +297,12 @@ def choose_folder(out: str | Path | None, data: Sequence[str], model: str) -> Pa
     """A folder that is not there yet: the one asked for, or runs/<data>-<model>, numbered when taken."""
     if out is not None:
         folder = Path(out)
+        if blocking := [parent for parent in folder.parents if parent.is_file()]:
+            raise UserError(
+                what=f"{folder} can't be made: {blocking[0]} is a file.",
+                why="A run is a folder, and a folder can't be inside a file.",
+                fix="Choose another --out, for instance: --out runs/mine",
+            )
         if folder.exists():
             raise UserError(
                 what=f"{folder} is there already.",

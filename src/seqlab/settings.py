@@ -15,7 +15,7 @@ from seqlab.model import ModelConfig
 from seqlab.tasks import classify_presets
 from seqlab.tasks.classify import Classify
 from seqlab.tasks.task import Size, TaskConfig
-from seqlab.train.loop import TrainConfig
+from seqlab.training.loop import TrainConfig
 
 PRESETS = {"classify": classify_presets.presets}
 """One table a task."""

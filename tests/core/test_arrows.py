@@ -11,12 +11,12 @@ PARTS = CORE | {"parts"}
 MATHS = PARTS | {"nn"}
 MODEL = MATHS | {"inputs", "encoders", "outputs", "model", "objectives"}
 TASKS = MODEL | {"data", "metrics", "tasks"}
-RUN = TASKS | {"report", "train", "settings", "run"}
+RUN = TASKS | {"report", "training", "settings", "run"}
 ALLOWED = {
     "errors": set(), "files": {"errors"}, "config": {"errors"}, "seq": set(),
     "parts": CORE, "nn": PARTS, "inputs": MATHS | {"encoders", "outputs"}, "encoders": MATHS, "outputs": MATHS,
     "model": MODEL, "objectives": MODEL, "data": CORE, "metrics": PARTS, "tasks": TASKS,
-    "report": TASKS, "train": TASKS | {"report"}, "settings": TASKS | {"train"}, "run": RUN,
+    "report": TASKS, "training": TASKS | {"report"}, "settings": TASKS | {"training"}, "run": RUN,
     "session": RUN, "answers": RUN | {"session"}, "demo": RUN | {"session"}, "cli": RUN | {"session", "answers", "demo"},
     "__init__": RUN | {"session"},
 }    # fmt: skip
@@ -45,8 +45,8 @@ def test_every_import_follows_an_arrow():
 
 def test_the_reader_of_imports_finds_a_wrong_arrow(tmp_path):
     file = tmp_path / "parts.py"
-    file.write_text("from seqlab.train.loop import Training\nfrom seqlab import run\nimport seqlab.cli\n")
-    assert imports_of(file) == {"train", "run", "cli"}
+    file.write_text("from seqlab.training.loop import Training\nfrom seqlab import run\nimport seqlab.cli\n")
+    assert imports_of(file) == {"training", "run", "cli"}
 
 
 def test_help_does_not_import_torch():

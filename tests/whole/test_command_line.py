@@ -72,14 +72,16 @@ def test_init_prints_a_file_that_trains(seqlab, reviews, tmp_path):
     _, text, _ = seqlab("init", "classify", "--model", "transformer")
     assert "# " in text
     (tmp_path / "run.yaml").write_text(text)
-    code, _, err = seqlab("train", tmp_path / "run.yaml", f"data.train={reviews}", "training.steps=3", "--out", tmp_path / "run", *SMALL[:3])
+    words = [f"data.train={reviews}", "training.steps=3", *SMALL[:3]]
+    code, _, err = seqlab("train", tmp_path / "run.yaml", "--out", tmp_path / "run", *words)
     assert code == 0, err
 
 
 def test_a_number_is_predicted_as_a_number(seqlab, tmp_path):
     rows = [(text, str(3.0 if label == "good" else -1.0)) for text, label in opinions(500)]
     table = write_table(tmp_path / "stars.csv", rows)
-    code, _, err = seqlab("train", "classify", table, "--model", "cnn", "--epochs", 12, "task.target=number", "--out", tmp_path / "run", *SMALL)
+    words = ["--model", "cnn", "--epochs", 12, "task.target=number", *SMALL]
+    code, _, err = seqlab("train", "classify", table, "--out", tmp_path / "run", *words)
     assert code == 0, err
     _, out, _ = seqlab("predict", tmp_path / "run", "a superb story", "a dull story", "--json")
     high, low = [json.loads(line)["value"] for line in out.splitlines()]
@@ -96,7 +98,8 @@ def test_a_pair_of_texts_gets_one_label(seqlab, tmp_path):
     settings = [*SMALL[1:3], "training.rate=0.005", "model.input.width=32", "model.input.dropout=0.1", "model.encoder.width=64"]
     code, _, err = seqlab("train", "classify", table, "--model", "bilstm", "--epochs", 14, "--out", tmp_path / "run", *settings)
     assert code == 0, err
-    _, out, _ = seqlab("predict", tmp_path / "run", "a superb film\tthe music was lovely", "a superb film\tthe music was dull", "--json")
+    pairs = ["a superb film\tthe music was lovely", "a superb film\tthe music was dull"]
+    _, out, _ = seqlab("predict", tmp_path / "run", *pairs, "--json")
     assert [json.loads(line)["label"] for line in out.splitlines()] == ["same", "other"]
 
 

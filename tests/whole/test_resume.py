@@ -18,8 +18,8 @@ import pytest
 import torch
 
 from seqlab import cli, session
-from seqlab.train import checkpoint
-from seqlab.train.checkpoint import Checkpoints
+from seqlab.training import checkpoint
+from seqlab.training.checkpoint import Checkpoints
 from tests.whole.conftest import opinions, write_table
 
 STEPS = 150

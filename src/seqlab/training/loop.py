@@ -23,10 +23,10 @@ from seqlab.data.batches import Plan, Position
 from seqlab.errors import MachineError, Stopped, UserError
 from seqlab.files import clear_unfinished, disk_trouble, write_text
 from seqlab.parts import Batch, Objective
-from seqlab.train.budget import Budget
-from seqlab.train.checkpoint import Checkpoints, optimiser_tensors, restore_optimiser, save_weights
-from seqlab.train.optim import Average, Decay, make_optimiser, rate_factor
-from seqlab.train.progress import Progress, duration, thousands
+from seqlab.training.budget import Budget
+from seqlab.training.checkpoint import Checkpoints, optimiser_tensors, restore_optimiser, save_weights
+from seqlab.training.optim import Average, Decay, make_optimiser, rate_factor
+from seqlab.training.progress import Progress, duration, thousands
 
 
 @dataclass(frozen=True, kw_only=True)
