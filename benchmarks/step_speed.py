@@ -1,7 +1,9 @@
 """The training step on IMDb's mix of lengths, against a plain loop over torch.nn modules of the same size.
 
 Candidates take turns within one process, so that a noisy machine treats them alike; the ratio of medians counts.
-`random` is what a first script does: shuffled batches of 32 rows, padded. `bucketed` gives the plain loop our batches.
+`random` is what a first script does: shuffled batches of 32 rows, padded to the longest. `bucketed` gives the plain loop
+our batches. `packed` is the plain LSTM made right: without packing, its backward direction starts in the padding.
+Reviews are taken whole, and once more cut to the 512 words that seqlab keeps by default.
 
     python benchmarks/step_speed.py [seconds a turn] [turns]
 """
@@ -14,11 +16,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from seqlab.data.batches import Position
+from seqlab.model import Model
 from seqlab.nn.positions import sinusoids
 from seqlab.parts import Batch
 from seqlab.session import make_plan
@@ -28,20 +34,27 @@ from seqlab.tasks.classify import Classify, Files, Prepared
 from seqlab.training.loop import keep_big_blocks
 from seqlab.training.optim import Average, make_optimiser
 
+LONGEST = 4096
 DATA = Path(os.environ.get("SEQLAB_DATA", "../shared/data"))
 
 
 class PlainLstm(nn.Module):
     """Embedding, bidirectional LSTM, maximum over time, linear."""
 
-    def __init__(self, symbols: int, width: int, hidden: int, drop: float) -> None:
+    def __init__(self, symbols: int, width: int, hidden: int, drop: float, packed: bool) -> None:
         super().__init__()
+        self.packed = packed
         self.embedding = nn.Embedding(symbols, width, padding_idx=0)
         self.lstm = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
         self.drop, self.head = nn.Dropout(drop), nn.Linear(2 * hidden, 2)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        states = self.lstm(self.drop(self.embedding(ids)))[0]
+        vectors = self.drop(self.embedding(ids))
+        if self.packed:
+            rows = pack_padded_sequence(vectors, mask.sum(dim=1), batch_first=True, enforce_sorted=False)
+            states = pad_packed_sequence(self.lstm(rows)[0], batch_first=True)[0]
+        else:
+            states = self.lstm(vectors)[0]
         return self.head(self.drop(states.masked_fill(~mask.unsqueeze(-1), -1e9).amax(dim=1)))
 
 
@@ -54,7 +67,7 @@ class PlainTransformer(nn.Module):
         layer = nn.TransformerEncoderLayer(width, heads, hidden, inner_drop, batch_first=True, norm_first=True)
         self.encoder = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
         self.drop, self.head = nn.Dropout(drop), nn.Linear(width, 2)
-        self.register_buffer("positions", sinusoids(512, width, 10_000.0))
+        self.register_buffer("positions", sinusoids(LONGEST, width).float())
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         vectors = self.drop(self.embedding(ids)) * self.embedding.embedding_dim**0.5 + self.positions[: ids.shape[1]]
@@ -62,8 +75,9 @@ class PlainTransformer(nn.Module):
         return self.head(self.drop(states.sum(dim=1) / mask.sum(dim=1, keepdim=True)))
 
 
-def prepared(preset: str) -> tuple[Settings, Prepared]:
-    files = {f"data.{split}": (str(DATA / "imdb" / f"{name}.tsv.gz"),) for split, name in (("train", "train"), ("valid", "val"))}
+def prepared(preset: str, length: int) -> tuple[Settings, Prepared]:
+    files: dict[str, object] = {"data.length": length}
+    files |= {f"data.{split}": (str(DATA / "imdb" / f"{name}.tsv.gz"),) for split, name in (("train", "train"), ("valid", "val"))}
     wishes = Wishes(task="classify", preset=preset, overrides=files)
     first = wishes.settings()
     assert isinstance(first.task, Classify)
@@ -110,29 +124,30 @@ def plain(model: nn.Module) -> Callable[[Batch], None]:
     return step
 
 
-def compare(preset: str, seconds: float, turns: int) -> None:
-    from seqlab.model import Model
-
-    settings, data = prepared(preset)
+def compare(preset: str, length: int, seconds: float, turns: int) -> None:
+    settings, data = prepared(preset, length)
     store, facts = data.stores["train"], data.facts.parts
     target = classify.target_of(store)
     symbols = facts.symbols["text"]
 
-    def other() -> nn.Module:
+    def other(packed: bool = False) -> nn.Module:
+        encoder: Any = settings.model.encoder
+        reader: Any = settings.model.input
         if preset == "bilstm":
-            return PlainLstm(symbols, settings.model.input.width, settings.model.encoder.width, settings.model.input.dropout)    # type: ignore[attr-defined]
-        encoder, reader = settings.model.encoder, settings.model.input
-        return PlainTransformer(
-            symbols, reader.width, encoder.layers, encoder.heads, encoder.feed_forward, reader.dropout, encoder.dropout    # type: ignore[attr-defined]
-        )
+            return PlainLstm(symbols, reader.width, encoder.width, reader.dropout, packed)
+        sizes = (reader.width, encoder.layers, encoder.heads, encoder.feed_forward)
+        return PlainTransformer(symbols, *sizes, reader.dropout, encoder.dropout)
 
     def buckets() -> Iterator[np.ndarray]:
-        return (rows for _, rows in make_plan(settings, data).after((0, 0)))    # type: ignore[arg-type]
+        return (rows for _, rows in make_plan(settings, data).after(Position()))
 
     model = Model(settings.model, facts)
     model.config = settings.model    # type: ignore[assignment]
     steps = {"seqlab": ours(model), "plain, random": plain(other()), "plain, bucketed": plain(other())}
     rows = {"seqlab": buckets(), "plain, random": shuffled(store.rows, 32), "plain, bucketed": buckets()}
+    if preset == "bilstm":
+        steps["plain, random, packed"] = plain(other(packed=True))
+        rows["plain, random, packed"] = shuffled(store.rows, 32)
     speeds: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(turns + 1):
         for name, step in steps.items():
@@ -145,12 +160,15 @@ def compare(preset: str, seconds: float, turns: int) -> None:
                 speeds[name].append(tokens / took)
     middle = {name: statistics.median(found) for name, found in speeds.items()}
     for name, speed in middle.items():
-        print(f"{preset:12} {name:16} {speed:9,.0f} real tokens/s   seqlab is {middle['seqlab'] / speed:.2f}×")
+        what = f"{preset}, {'whole reviews' if length == LONGEST else f'{length} words'}"
+        print(f"{what:27} {name:22} {speed:9,.0f} real tokens/s   seqlab is {middle['seqlab'] / speed:.2f}×", flush=True)
 
 
 if __name__ == "__main__":
-    numbers = [float(word) for word in sys.argv[1:]]
+    given = [float(word) for word in sys.argv[1:]]
+    seconds, turns = [*given, *(8.0, 5.0)[len(given) :]]
     keep_big_blocks()
     torch.manual_seed(0)
-    for preset in ("bilstm", "transformer"):
-        compare(preset, *(numbers or [8.0]), turns=5) if len(numbers) < 2 else compare(preset, numbers[0], int(numbers[1]))
+    for length in (LONGEST, 512):
+        for preset in ("bilstm", "transformer"):
+            compare(preset, length, seconds, int(turns))
