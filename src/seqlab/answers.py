@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from seqlab.config import parse_overrides
+from seqlab.config import build, dump, override, parse_overrides
 from seqlab.data.read import Row
 from seqlab.errors import UserError
 from seqlab.files import written_beside
@@ -20,7 +20,7 @@ from seqlab.model import Model, sketch
 from seqlab.parts import Facts
 from seqlab.report.cost import inspect_model, measure
 from seqlab.run import CONFIG, Prediction, Text, load
-from seqlab.settings import Wishes, read_file
+from seqlab.settings import Settings, Wishes, read_file
 
 FORMATS = (".csv", ".tsv", ".jsonl")
 
@@ -92,7 +92,8 @@ def inspect_named(
 def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, classes: int) -> Model:
     if (Path(name) / CONFIG).exists():
         run = load(name)
-        return sketch(run.settings.model, run.facts.parts)
+        changed = override(dump(run.settings), overrides, Settings)
+        return sketch(build(Settings, changed, name).model, run.facts.parts)
     is_file = name.endswith((".yaml", ".yml"))
     wishes = Wishes(
         task=task, preset="" if is_file else name, tree=read_file(Path(name)) if is_file else None, overrides=overrides,
@@ -107,6 +108,9 @@ def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, 
 
 def as_text(word: str) -> Text:
     """A pair is two texts joined by a tab."""
+    if not word.strip():
+        fix = 'Give a text, for instance: "worth every minute"'
+        raise UserError(what="A text is empty.", why="There is nothing to read in it.", fix=fix)
     first, tab, second = word.partition("\t")
     return (first, second) if tab else word
 

@@ -45,18 +45,18 @@ def train(
     from seqlab import session
     from seqlab.training.progress import Progress, duration
 
+    budget = {"minutes": minutes, "epochs": epochs, "steps": steps, "seed": seed, "device": device or None}
+    chosen: dict[str, Any] = {f"training.{key}": value for key, value in budget.items() if value is not None}
+    chosen |= {f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names}
     if resume:
-        if words:
+        if beside := [*(words or []), *chosen, *(word for word in (model, out) if word)]:
             raise UserError(
-                what=f"--resume {resume} stands beside {' '.join(words)}.",
+                what=f"--resume {resume} stands beside {', '.join(beside)}.",
                 why="A resumed run goes on with its own data and settings, so that it ends as if it had not been stopped.",
                 fix=f"Write: seqlab train --resume {resume}",
             )
         run = session.resume(Path(resume), Progress(), STARTED)
     else:
-        budget = {"minutes": minutes, "epochs": epochs, "steps": steps, "seed": seed, "device": device or None}
-        chosen: dict[str, Any] = {f"training.{key}": value for key, value in budget.items() if value is not None}
-        chosen |= {f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names}
         run = session.train_anew(wishes(words or [], model, chosen), out or None, Progress(), STARTED)
     print(session.summary(run))
     print(f"Done in {duration(time.monotonic() - STARTED)}. The report: {run.folder / 'report.html'}")
@@ -78,11 +78,16 @@ def init(
 
 
 @app.command()
-def check(words: Words = None) -> None:
+def check(
+    words: Words = None,
+    valid: Annotated[str, typer.Option(help="Validation data, to compare with.")] = "",
+    test: Annotated[str, typer.Option(help="Test data, to compare with.")] = "",
+) -> None:
     """Read the data first: counts, lengths, labels, faults with file:line and the fix."""
     from seqlab.session import check_data
 
-    lines, faulty = check_data(wishes(words or [], "", {}))
+    chosen = {f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names}
+    lines, faulty = check_data(wishes(words or [], "", chosen))
     print("\n".join(lines))
     if faulty:
         raise typer.Exit(2)
@@ -131,7 +136,7 @@ def evaluate(
         print(json.dumps(scores.to_json()))
         return
     print(scores)
-    print(f'Next: seqlab explain {run} "a text" --out map.html')
+    print(f'Next: seqlab explain {run} "a text" --out map.html', file=sys.stderr)
 
 
 @app.command()

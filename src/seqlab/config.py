@@ -140,7 +140,7 @@ def build(cls: type[T], tree: Tree, where: str) -> T:
 def faulty(where: str, faults: list[Fault]) -> UserError:
     """One error for all faults."""
     if len(faults) == 1:
-        return UserError(what=f"{where}: {faults[0]}", fix=SEE)
+        return UserError(what=f"{where}: {faults[0]}", why="Settings are checked before anything is read or written.", fix=SEE)
     lines = "\n".join(f"- {fault}" for fault in faults)
     return UserError(what=f"{where}: {len(faults)} settings are wrong.", why=lines, fix=SEE)
 

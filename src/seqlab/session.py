@@ -35,6 +35,8 @@ from seqlab.training.budget import Budget
 from seqlab.training.loop import Checked, Counters, Training
 from seqlab.training.progress import Progress, duration
 
+SCORES = "scores.json"
+"""Written last: where it is, the run is finished."""
 BASELINE_SHARE = 0.1
 """Of a budget in minutes, what the baseline may take at the most."""
 
@@ -87,6 +89,9 @@ def resume(folder: Path, progress: Progress, started: float) -> Run:
     """Go on exactly where a stopped run was."""
     settings = config.build(Settings, _stored_tree(folder), str(folder / CONFIG))
     facts = read_facts(folder)
+    if (folder / SCORES).exists():
+        progress.say(f"{folder} was finished already; nothing is left to do.")
+        return load(folder)
     files = _looked_at(settings, progress)
     prepared = files.prepare(settings.model)
     if prepared.facts.fingerprint != facts.fingerprint:
@@ -199,7 +204,7 @@ class Session:
         )
         write_report(self.folder / "report.html", report)
         write_text(self.folder / "README.md", model_card(report))
-        write_json(self.folder / "scores.json", {"split": split, **scores.to_json(), "verdicts": report.verdicts})
+        write_json(self.folder / SCORES, {"split": split, **scores.to_json(), "verdicts": report.verdicts})
         return run
 
     def _baseline_scores(self, run: Run, split: str) -> np.ndarray | None:
@@ -371,7 +376,7 @@ def worst_examples(run: Run, store: Store, said: np.ndarray, meant: np.ndarray, 
 
 def summary(run: Run) -> str:
     """The scores of a finished run beside its baselines, in a few lines."""
-    tree = json.loads((run.folder / "scores.json").read_text(encoding="utf-8"))
+    tree = json.loads((run.folder / SCORES).read_text(encoding="utf-8"))
     everyone = {"this model": tree["metrics"], **tree.get("baselines", {})}
     names = list(tree["metrics"])
     rows = [(f"{tree['split']} ({tree['examples']:,} rows)", *(TITLES.get(name, name) for name in names))]
@@ -398,6 +403,7 @@ def check_data(wishes: Wishes) -> tuple[list[str], bool]:
     columns = ", ".join(f'{role} is column "{column}"' for role, column in files.tables["train"].found.items())
     faulty = any(problem.severity == "error" for problem in found.problems())
     told = [f"{key}={value}" for key, value in (wishes.overrides or {}).items() if isinstance(value, config.RawText)]
-    command = " ".join(["seqlab train classify", *settings.data.train, *told])
+    more = [f"--{split} {names[0]}" for split, names in (("valid", settings.data.valid), ("test", settings.data.test)) if names]
+    command = " ".join(["seqlab train classify", *settings.data.train, *more, *told])
     mend = "Next: correct the faults above. Rows that can't be read can be left out with data.on_bad=skip."
     return [f"columns: {columns}", *found.lines(), mend if faulty else f"Next: {command}"], faulty

@@ -270,18 +270,29 @@ def cached_store(name: str, write: Callable[[StoreWriter], None]) -> Store:
     """The store with this fingerprint, written first if it is not there. The oldest go when all take over 20 GB."""
     folder = cache_folder() / name
     try:
-        if not (folder / "store.json").exists():
+        store = _found(folder)
+        if store is None:
             with StoreWriter(folder) as writer:
                 write(writer)
+            store = Store.open(folder)
         os.utime(folder)
         forget_old(folder.parent, CACHE_BYTES)
-        return Store.open(folder)
+        return store
     except OSError as error:
         raise MachineError(
             what=f"{folder}: the prepared data can't be written: {error.strerror or error}.",
             why="Texts are turned into numbers once and kept on disk, about 2 to 4 bytes a word.",
             fix="Free some space, or name another folder: SEQLAB_CACHE=/some/where seqlab ...",
         ) from error
+
+
+def _found(folder: Path) -> Store | None:
+    """The store in a folder; a damaged one is removed, as it can be written again."""
+    try:
+        return Store.open(folder) if folder.exists() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        shutil.rmtree(folder)
+        return None
 
 
 def forget_old(folder: Path, most: int) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -153,11 +155,7 @@ class Files:
         tree = {"version": __version__, "data": data, "target": self.task.target, "labels": facts.labels}
         mark = fingerprint(files, tree | {"reads": model.input.reads})
 
-        saved = cache_folder().parent / "readings" / mark
-        if not saved.exists():
-            with folder_beside(saved) as beside:
-                new_reading(self.data, model, facts).train(self._texts(~held)).save(beside)
-        how = new_reading(self.data, model, facts).load(saved)
+        how = self._reading(cache_folder().parent / "readings" / mark, new_reading(self.data, model, facts), ~held)
         stores: dict[str, Store] = {}
         for split, table, chosen in self._splits(held):
             write = partial(self._write, table=table, chosen=chosen, facts=facts, how=how, keep_text=split != "train")
@@ -166,6 +164,17 @@ class Files:
         cut = {split: store.notes["cut"] for split, store in stores.items()}
         whole = replace(facts, symbols=how.symbols, rows=rows, cut=cut, fingerprint=mark, warnings=self.warnings)
         return Prepared(whole, how, stores)
+
+    def _reading(self, saved: Path, new: Reading, chosen: np.ndarray) -> Reading:
+        """How texts are read: as an earlier run with the same data did, or learnt from the chosen rows."""
+        if saved.exists():
+            try:
+                return new.load(saved)
+            except UserError:    # damaged, but it can be learnt again
+                shutil.rmtree(saved)
+        with folder_beside(saved) as beside:
+            new.train(self._texts(chosen)).save(beside)
+        return new
 
     def _facts(self, held: np.ndarray) -> ClassifyFacts:
         train = self.survey.train
