@@ -1,6 +1,8 @@
 """Each verb, from file to answer, as a user types it."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -152,3 +154,41 @@ def test_the_baseline_stands_beside_the_model(seqlab, reviews, tmp_path):
     assert "bow" in out and "majority" in out
     _, out, _ = seqlab("evaluate", tmp_path / "run", reviews, "--json")
     assert json.loads(out)["baselines"].keys() == {"majority", "bow"}
+
+
+def test_check_names_the_columns_and_the_rows_that_leak(seqlab, tmp_path):
+    rows = opinions(300)
+    table = write_table(tmp_path / "train.csv", rows, ("review", "mood"))
+    other = write_table(tmp_path / "test.csv", [*opinions(50, seed=8), *rows[:5]], ("review", "mood"))
+    code, out, err = seqlab("check", "classify", table, "--test", other, "data.columns.label=mood")
+    assert code == 0, err
+    assert 'text is column "review", label is column "mood"' in out
+    assert "rows of test are also in train" in out
+    assert f"Next: seqlab train classify {table} --test {other} data.columns.label=mood" in out
+
+
+def test_a_damaged_cache_is_made_again(seqlab, reviews, tmp_path):
+    """Prepared data can be lost or cut short; it is only a copy of what the files say."""
+    words = ["train", "classify", reviews, "--model", "cnn", "--steps", 5, *SMALL]
+    assert seqlab(*words, "--out", tmp_path / "first")[0] == 0
+    cache = Path(os.environ["SEQLAB_CACHE"])
+    for path in [*cache.glob("stores/*/store.json"), *cache.glob("readings/*/tokenizer.json")]:
+        path.write_bytes(path.read_bytes()[:-9])
+    code, _, err = seqlab(*words, "--out", tmp_path / "second")
+    assert code == 0, err
+    first, second = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("first", "second")]
+    assert first == second
+
+
+def test_resume_takes_no_other_settings(seqlab, tmp_path):
+    code, _, err = seqlab("train", "--resume", tmp_path, "--steps", 900)
+    assert code == 2 and "training.steps" in err
+
+
+def test_inspect_changes_the_parts_of_a_run(seqlab, reviews, tmp_path):
+    seqlab("train", "classify", reviews, "--model", "lstm", "--steps", 2, "--out", tmp_path / "run", *SMALL)
+    totals = []
+    for keys in ([], ["model.encoder.layers=2"]):
+        _, out, _ = seqlab("inspect", tmp_path / "run", *keys, "--json")
+        totals.append(json.loads(out)["parameters"]["total"])
+    assert totals[1] - totals[0] == 4 * 128 * (128 + 128 + 2), "one more LSTM layer of width 128"
