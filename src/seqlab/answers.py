@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from seqlab.config import build, dump, override, parse_overrides
+from seqlab.config import RawText, build, dump, override, parse_overrides
 from seqlab.data.read import Row
 from seqlab.errors import UserError
 from seqlab.files import written_beside
@@ -21,6 +21,7 @@ from seqlab.parts import Facts
 from seqlab.report.cost import inspect_model, measure
 from seqlab.run import CONFIG, Prediction, Text, load
 from seqlab.settings import Settings, Wishes, read_file
+from seqlab.tasks.classify import Classify, Files
 
 FORMATS = (".csv", ".tsv", ".jsonl")
 
@@ -101,6 +102,24 @@ def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, 
     )
     symbols = {field: vocabulary for field in ("text", "characters", "grams")}
     return sketch(wishes.settings().model, Facts(symbols=symbols, outputs=classes))
+
+
+def check_data(wishes: Wishes) -> tuple[list[str], bool]:
+    """What `seqlab check` prints, and whether training would refuse the data."""
+    settings = wishes.settings()
+    assert isinstance(settings.task, Classify)
+    if not settings.data.train:
+        fix = "Write: seqlab check classify reviews.csv"
+        raise UserError(what="No data is named.", why="There is nothing to look at.", fix=fix)
+    files = Files(settings.task, settings.data, keep_all_faults=True)
+    found = files.survey
+    columns = ", ".join(f'{role} is column "{column}"' for role, column in files.tables["train"].found.items())
+    faulty = any(problem.severity == "error" for problem in found.problems())
+    told = [f"{key}={value}" for key, value in (wishes.overrides or {}).items() if isinstance(value, RawText)]
+    more = [f"--{split} {names[0]}" for split, names in (("valid", settings.data.valid), ("test", settings.data.test)) if names]
+    command = " ".join(["seqlab train classify", *settings.data.train, *more, *told])
+    mend = "Next: correct the faults above. Rows that can't be read can be left out with data.on_bad=skip."
+    return [f"columns: {columns}", *found.lines(), mend if faulty else f"Next: {command}"], faulty
 
 
 # Rows on their way out -------------------------------------------------------------------------------------------

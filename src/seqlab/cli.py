@@ -42,7 +42,7 @@ def train(
     resume: Annotated[str, typer.Option(help="Go on exactly where the run in this folder was stopped.")] = "",
 ) -> None:
     """Train a model on your data."""
-    from seqlab import session
+    from seqlab import finish, session
     from seqlab.training.progress import Progress, duration
 
     budget = {"minutes": minutes, "epochs": epochs, "steps": steps, "seed": seed, "device": device or None}
@@ -58,9 +58,9 @@ def train(
         run = session.resume(Path(resume), Progress(), STARTED)
     else:
         run = session.train_anew(wishes(words or [], model, chosen), out or None, Progress(), STARTED)
-    print(session.summary(run))
+    print(finish.summary(run))
     print(f"Done in {duration(time.monotonic() - STARTED)}. The report: {run.folder / 'report.html'}")
-    print(f'Next: seqlab predict {run.folder} "{session.example_text(run)}"')
+    print(f'Next: seqlab predict {run.folder} "{finish.example_text(run)}"')
 
 
 @app.command()
@@ -84,7 +84,7 @@ def check(
     test: Annotated[str, typer.Option(help="Test data, to compare with.")] = "",
 ) -> None:
     """Read the data first: counts, lengths, labels, faults with file:line and the fix."""
-    from seqlab.session import check_data
+    from seqlab.answers import check_data
 
     chosen = {f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names}
     lines, faulty = check_data(wishes(words or [], "", chosen))

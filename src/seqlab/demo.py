@@ -11,7 +11,8 @@ from pathlib import Path
 from seqlab.data.builtin import write_stress_tables
 from seqlab.data.store import cache_folder
 from seqlab.errors import UserError
-from seqlab.session import summary, train_anew
+from seqlab.finish import summary
+from seqlab.session import train_anew
 from seqlab.settings import Wishes
 from seqlab.training.progress import Progress, duration
 

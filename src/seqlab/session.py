@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +18,11 @@ from seqlab.config import Tree
 from seqlab.data.batches import Plan
 from seqlab.data.store import Store
 from seqlab.errors import Stopped, UserError
-from seqlab.files import folder_beside, write_json, write_text
+from seqlab.files import folder_beside
+from seqlab.finish import SCORES, finish
 from seqlab.metrics import Accuracy, MacroF1
 from seqlab.model import Model, count_parameters, sketch
-from seqlab.report.card import model_card
-from seqlab.report.cost import inspect_model
-from seqlab.report.evaluate import TITLES, aligned, number
-from seqlab.report.page import Example, Report, write_report
-from seqlab.run import BASELINE, CONFIG, METRICS, Run, load, read_facts, write_run
+from seqlab.run import BASELINE, CONFIG, Run, load, read_facts, write_run
 from seqlab.settings import Settings, Wishes, completed, planned, read_file, sensible_epochs
 from seqlab.tasks import classify
 from seqlab.tasks.classify import Classify, ClassifyFacts, Files, Prepared
@@ -35,8 +30,6 @@ from seqlab.training.budget import Budget
 from seqlab.training.loop import Checked, Counters, Training
 from seqlab.training.progress import Progress, duration
 
-SCORES = "scores.json"
-"""Written last: where it is, the run is finished."""
 BASELINE_SHARE = 0.1
 """Of a budget in minutes, what the baseline may take at the most."""
 
@@ -119,7 +112,7 @@ class Session:
         if training.baseline and self.settings.model.input.kind != "bag" and not (self.folder / BASELINE).exists():
             self.train_baseline()
         counters = self.fit(resumed, reserve_for(self.prepared.facts))
-        return self.finish(counters)
+        return finish(self.folder, self.prepared, self.files, counters.step, self.started)
 
     def fit(self, resumed: bool, reserve: float) -> Counters:
         """Train the model itself. With a budget in minutes, `reserve` seconds are kept for what comes after."""
@@ -133,7 +126,7 @@ class Session:
             f"{_counted(torch.get_num_threads(), 'thread')}. Everything goes to {self.folder}"
         )
         plan = make_plan(settings, prepared)
-        most = training.steps or sensible_epochs(prepared.facts.rows["train"]) * len(plan.epoch(0)) // training.accumulate
+        most = training.steps or 2 * sensible_epochs(prepared.facts.rows["train"]) * len(plan.epoch(0)) // training.accumulate
         rows = prepared.facts.rows
         scorings = 1.2 + rows.get("test", rows["valid"]) / rows["valid"]
         budget = Budget(steps=max(1, most), minutes=training.minutes, started=self.started, reserve=reserve, scorings=scorings)
@@ -174,53 +167,6 @@ class Session:
         score = abs(counters.best_score or 0.0)
         name = "squared error" if prepared.facts.target == "number" else "accuracy"
         self.progress.say(f"Baseline bow: valid {name} {score:.4f}, in {duration(time.monotonic() - began)}")
-
-    # The end -------------------------------------------------------------------------------------------------------
-
-    def finish(self, counters: Counters) -> Run:
-        """Score the best weights, write the report and the model card."""
-        run = load(self.folder)
-        split = "test" if "test" in self.prepared.stores else "valid"
-        store = self.prepared.stores[split]
-        began = time.monotonic()
-        said = classify.scores(run.model, store.fields)
-        simple = self._baseline_scores(run, split)
-        meant = classify.target_of(store)
-        scores = run.scored(said, meant, simple, time.monotonic() - began)
-        metrics = [json.loads(line) for line in (self.folder / METRICS).read_text().splitlines()]
-        report = Report(
-            title=self.folder.name,
-            settings_text=(self.folder / CONFIG).read_text(encoding="utf-8"),
-            scores=scores,
-            split=split,
-            metrics=metrics,
-            worst=worst_examples(run, store, said, meant),
-            maps=self._maps(run, store),
-            inspection=inspect_model(run.model, self._length()),
-            rows=self.prepared.facts.rows,
-            notes=self.prepared.facts.warnings,
-            seconds=time.monotonic() - self.started,
-            steps=counters.step,
-        )
-        write_report(self.folder / "report.html", report)
-        write_text(self.folder / "README.md", model_card(report))
-        write_json(self.folder / SCORES, {"split": split, **scores.to_json(), "verdicts": report.verdicts})
-        return run
-
-    def _baseline_scores(self, run: Run, split: str) -> np.ndarray | None:
-        if run.baseline is None:
-            return None
-        stores = self.files.prepare(run.baseline.settings.model).stores
-        return classify.scores(run.baseline.model, stores[split].fields)
-
-    def _maps(self, run: Run, store: Store) -> list[Any]:
-        """Explanations of two short validation texts."""
-        sizes = classify.sizes(store.fields)
-        near = np.argsort(np.abs(sizes - min(60, np.median(sizes))), kind="stable")[:2]
-        return [run.explain(text) for text in texts_of(store, near)] if not run.facts.pair else []
-
-    def _length(self) -> int:
-        return int(min(self.settings.data.length, max(8, self.prepared.facts.words)))
 
 
 def reserve_for(facts: ClassifyFacts) -> float:
@@ -342,68 +288,3 @@ def _stored_tree(folder: Path) -> Tree:
         why="Only a run that `seqlab train` has started can be resumed.",
         fix="Name the folder that `seqlab train` printed, for instance: seqlab train --resume runs/reviews-bilstm",
     )
-
-
-def texts_of(store: Store, rows: np.ndarray) -> list[str]:
-    """The beginnings of texts, as kept for validation and test rows."""
-    raw = store.fields["raw"].take(np.asarray(rows))
-    return [bytes(raw.values[start:end]).decode("utf-8", "ignore") for start, end in pairwise(raw.offsets)]
-
-
-def worst_examples(run: Run, store: Store, said: np.ndarray, meant: np.ndarray, most: int = 12) -> list[Example]:
-    """The mistakes the model was surest of; for numbers, the largest errors."""
-    facts = run.facts
-    if facts.target == "number":
-        error = np.abs(said[:, 0] - meant) * facts.spread
-        rows = np.argsort(-error, kind="stable")[:most]
-        numbers = [[f"{value * facts.spread + facts.mean:.4g}" for value in (meant[row], said[row, 0])] for row in rows]
-        return [
-            Example(text=text, meant=right, said=wrong, score=float(error[row]))
-            for text, row, (right, wrong) in zip(texts_of(store, rows), rows, numbers, strict=True)
-        ]
-    shares = classify.probabilities(said)
-    chosen = shares.argmax(axis=1)
-    sure = np.where(chosen == meant, -1.0, shares.max(axis=1))
-    rows = np.argsort(-sure, kind="stable")[: min(most, int((sure >= 0).sum()))]
-    return [
-        Example(text=text, meant=facts.labels[meant[row]], said=facts.labels[chosen[row]], score=float(sure[row]))
-        for text, row in zip(texts_of(store, rows), rows, strict=True)
-    ]
-
-
-# What is said at the end -----------------------------------------------------------------------------------------
-
-
-def summary(run: Run) -> str:
-    """The scores of a finished run beside its baselines, in a few lines."""
-    tree = json.loads((run.folder / SCORES).read_text(encoding="utf-8"))
-    everyone = {"this model": tree["metrics"], **tree.get("baselines", {})}
-    names = list(tree["metrics"])
-    rows = [(f"{tree['split']} ({tree['examples']:,} rows)", *(TITLES.get(name, name) for name in names))]
-    for who, scores in everyone.items():
-        values = [[number(scores[name][key]) for key in ("value", "low", "high")] for name in names]
-        rows.append((who, *(f"{value}  ({low} to {high})" for value, low, high in values)))
-    return "\n".join([aligned(rows, left=range(len(rows[0]))), *tree["verdicts"]])
-
-
-def example_text(run: Run) -> str:
-    """Something to paste after a run."""
-    return "first text\tsecond text" if run.facts.pair else "worth every minute"
-
-
-def check_data(wishes: Wishes) -> tuple[list[str], bool]:
-    """What `seqlab check` prints, and whether training would refuse the data."""
-    settings = wishes.settings()
-    assert isinstance(settings.task, Classify)
-    if not settings.data.train:
-        fix = "Write: seqlab check classify reviews.csv"
-        raise UserError(what="No data is named.", why="There is nothing to look at.", fix=fix)
-    files = Files(settings.task, settings.data, keep_all_faults=True)
-    found = files.survey
-    columns = ", ".join(f'{role} is column "{column}"' for role, column in files.tables["train"].found.items())
-    faulty = any(problem.severity == "error" for problem in found.problems())
-    told = [f"{key}={value}" for key, value in (wishes.overrides or {}).items() if isinstance(value, config.RawText)]
-    more = [f"--{split} {names[0]}" for split, names in (("valid", settings.data.valid), ("test", settings.data.test)) if names]
-    command = " ".join(["seqlab train classify", *settings.data.train, *more, *told])
-    mend = "Next: correct the faults above. Rows that can't be read can be left out with data.on_bad=skip."
-    return [f"columns: {columns}", *found.lines(), mend if faulty else f"Next: {command}"], faulty

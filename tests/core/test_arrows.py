@@ -17,7 +17,8 @@ ALLOWED = {
     "parts": CORE, "nn": PARTS, "inputs": MATHS | {"encoders", "outputs"}, "encoders": MATHS, "outputs": MATHS,
     "model": MODEL, "objectives": MODEL, "data": CORE, "metrics": PARTS, "tasks": TASKS,
     "report": TASKS, "training": TASKS | {"report"}, "settings": TASKS | {"training"}, "run": RUN,
-    "session": RUN, "answers": RUN | {"session"}, "demo": RUN | {"session"}, "cli": RUN | {"session", "answers", "demo"},
+    "finish": RUN, "session": RUN | {"finish"}, "answers": RUN, "demo": RUN | {"finish", "session"},
+    "cli": RUN | {"finish", "session", "answers", "demo"},
     "__init__": RUN | {"session"},
 }    # fmt: skip
 

@@ -208,7 +208,8 @@ def test_documents_and_bags_are_drawn_as_pages_and_pictures(tmp_path):
 
 def test_dollar_signs_in_a_text_are_no_formulas(tmp_path):
     one = Map(name="attention", kind="tokens", weights=np.array([0.5, 0.5]), pieces=("$a_", "^{$"))
-    Explanation(text="", label="$x^", scores={}, maps=(one,), method="attention").save(tmp_path / "map.png")
+    path = Explanation(text="", label="$x^", scores={}, maps=(one,), method="attention").save(tmp_path / "map.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path):

@@ -56,7 +56,7 @@ def run(runs, tmp_path):
 
 
 @pytest.fixture
-def refused(seqlab, tmp_path):
+def expect_exit(seqlab, tmp_path):
     """Runs a command that has to fail: with this exit code, these words in its message, and nothing left behind."""
 
     def check(*words: object, says: tuple[str, ...], code: int = 2, why: bool = True) -> str:
@@ -111,10 +111,10 @@ FILES = {
 
 
 @pytest.mark.parametrize("fault", FILES)
-def test_a_faulty_file_is_refused_before_anything_is_written(fault, refused, tmp_path):
+def test_a_faulty_file_is_refused_before_anything_is_written(fault, expect_exit, tmp_path):
     name, content, says = FILES[fault]
     path = table(tmp_path, content, name)
-    refused("train", "classify", path, "--steps", 2, "--out", tmp_path / "run", *TINY, says=says, why=fault != "no parquet")
+    expect_exit("train", "classify", path, "--steps", 2, "--out", tmp_path / "run", *TINY, says=says, why=fault != "no parquet")
     assert not (tmp_path / "run").exists()
 
 
@@ -130,34 +130,34 @@ def test_faulty_rows_are_left_out_when_asked(fault, seqlab, tmp_path):
     assert code == 0 and f"Warning: {path}:{says[0].split(':')[1]}" in err, err
 
 
-def test_a_file_that_is_not_there_is_named_with_the_likely_one(refused, reviews, tmp_path):
+def test_a_file_that_is_not_there_is_named_with_the_likely_one(expect_exit, reviews, tmp_path):
     says = ("review.csv", "no such file", 'Did you mean "reviews.csv"?')
-    refused("train", "classify", tmp_path / "review.csv", "--out", tmp_path / "run", says=says)
+    expect_exit("train", "classify", tmp_path / "review.csv", "--out", tmp_path / "run", says=says)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_is_no_file(refused, reviews, tmp_path):
-    refused("train", "classify", tmp_path, "--out", tmp_path / "run", says=("this is a folder", "reviews.csv", "*.csv"))
+def test_a_folder_is_no_file(expect_exit, reviews, tmp_path):
+    expect_exit("train", "classify", tmp_path, "--out", tmp_path / "run", says=("this is a folder", "reviews.csv", "*.csv"))
 
 
-def test_every_row_left_out_is_no_data(refused, reviews, tmp_path):
+def test_every_row_left_out_is_no_data(expect_exit, reviews, tmp_path):
     path = table(tmp_path, "text,label\n,good\na film,\n")
     says = ("rows.csv:2", "not a single row")
-    refused("train", "classify", path, "--out", tmp_path / "run", "data.on_bad=skip", says=says)
-    refused("train", "classify", reviews, "--valid", path, "--out", tmp_path / "run", "data.on_bad=skip", says=says)
+    expect_exit("train", "classify", path, "--out", tmp_path / "run", "data.on_bad=skip", says=says)
+    expect_exit("train", "classify", reviews, "--valid", path, "--out", tmp_path / "run", "data.on_bad=skip", says=says)
 
 
-def test_a_label_that_training_has_not_is_refused_in_the_validation_data(refused, reviews, tmp_path):
+def test_a_label_that_training_has_not_is_refused_in_the_validation_data(expect_exit, reviews, tmp_path):
     other = table(tmp_path, ROWS + "a film,mixed\n")
     says = ("rows.csv:42", '"mixed"', "does not occur in the training data")
-    refused("train", "classify", reviews, "--valid", other, "--out", tmp_path / "run", *TINY, says=says)
+    expect_exit("train", "classify", reviews, "--valid", other, "--out", tmp_path / "run", *TINY, says=says)
 
 
-def test_a_word_is_no_number(refused, runs, tmp_path):
+def test_a_word_is_no_number(expect_exit, runs, tmp_path):
     path = table(tmp_path, "text,label\n" + "a film,3\nthe film,4\n" * 10 + "a story,many\n")
     says = ("rows.csv:22", '"many" is not a number')
-    refused("train", "classify", path, "--out", tmp_path / "run", "task.target=number", says=says)
-    refused("evaluate", runs / "number", path, says=says)
+    expect_exit("train", "classify", path, "--out", tmp_path / "run", "task.target=number", says=says)
+    expect_exit("evaluate", runs / "number", path, says=says)
 
 
 def test_check_lists_every_fault_and_says_so_by_its_exit_code(seqlab, tmp_path):
@@ -202,31 +202,31 @@ WORDS = {
 
 
 @pytest.mark.parametrize("fault", WORDS)
-def test_faulty_words_are_refused_with_the_way_out(fault, refused, reviews, tmp_path):
+def test_faulty_words_are_refused_with_the_way_out(fault, expect_exit, reviews, tmp_path):
     words, says = WORDS[fault]
     given = [str(reviews) if word == "DATA" else word for word in words]
-    refused("train", *given, *([] if "--resume" in given else ["--out", tmp_path / "run"]), says=says, why=False)
+    expect_exit("train", *given, *([] if "--resume" in given else ["--out", tmp_path / "run"]), says=says, why=False)
     assert not (tmp_path / "run").exists()
 
 
-def test_all_faulty_settings_are_told_at_once(refused, reviews):
+def test_all_faulty_settings_are_told_at_once(expect_exit, reviews):
     words = ["training.stepz=3", "training.rate=fast", "model.pool.kind=med", "data.lenght=3"]
-    err = refused("train", "classify", reviews, *words, says=("4 settings are wrong", "stepz", "fast", "med", "lenght"))
+    err = expect_exit("train", "classify", reviews, *words, says=("4 settings are wrong", "stepz", "fast", "med", "lenght"))
     assert len(re.findall("^  - ", err, re.MULTILINE)) == 4
 
 
-def test_a_faulty_settings_file_is_named_with_its_line(refused, reviews, tmp_path):
+def test_a_faulty_settings_file_is_named_with_its_line(expect_exit, reviews, tmp_path):
     path = table(tmp_path, "task:\n  kind: classify\n model: [", "run.yaml")
-    refused("train", path, f"data.train={reviews}", says=("run.yaml:3", "YAML", "seqlab init"))
+    expect_exit("train", path, f"data.train={reviews}", says=("run.yaml:3", "YAML", "seqlab init"))
     path = table(tmp_path, "task: classify\ntraining: {stepz: 4}\n", "run.yaml")
-    refused("train", path, f"data.train={reviews}", says=("run.yaml: training.stepz", '"steps"'), why=False)
+    expect_exit("train", path, f"data.train={reviews}", says=("run.yaml: training.stepz", '"steps"'), why=False)
 
 
-def test_a_folder_that_is_there_is_never_overwritten(refused, reviews, tmp_path):
+def test_a_folder_that_is_there_is_never_overwritten(expect_exit, reviews, tmp_path):
     (tmp_path / "mine").mkdir()
     table(tmp_path / "mine", "mine", "notes.txt")
-    refused("train", "classify", reviews, "--out", tmp_path / "mine", says=("mine is there already", "--resume"))
-    refused("train", "classify", reviews, "--out", reviews / "run", *TINY, says=("reviews.csv/run", "is a file"))
+    expect_exit("train", "classify", reviews, "--out", tmp_path / "mine", says=("mine is there already", "--resume"))
+    expect_exit("train", "classify", reviews, "--out", reviews / "run", *TINY, says=("reviews.csv/run", "is a file"))
 
 
 UNFIT = {
@@ -237,71 +237,71 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("fault", UNFIT)
-def test_parts_that_do_not_fit_are_refused_before_the_folder_is_made(fault, refused, reviews, tmp_path):
+def test_parts_that_do_not_fit_are_refused_before_the_folder_is_made(fault, expect_exit, reviews, tmp_path):
     words, says = UNFIT[fault]
-    refused("train", "classify", reviews, *words, "--steps", 2, "--out", tmp_path / "run", says=says)
+    expect_exit("train", "classify", reviews, *words, "--steps", 2, "--out", tmp_path / "run", says=says)
     assert not (tmp_path / "run").exists()
 
 
-def test_check_needs_data_too(refused):
-    refused("check", "classify", says=("No data is named",))
+def test_check_needs_data_too(expect_exit):
+    expect_exit("check", "classify", says=("No data is named",))
 
 
 @pytest.mark.parametrize("option", ["--length", "--vocabulary", "--classes"])
-def test_inspect_wants_at_least_one_of_everything(option, refused):
-    refused("inspect", "cnn", option, 0, says=(f"{option} is 0",))
+def test_inspect_wants_at_least_one_of_everything(option, expect_exit):
+    expect_exit("inspect", "cnn", option, 0, says=(f"{option} is 0",))
 
 
 # Requests ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_needs_something_to_answer_for(refused, runs):
-    refused("predict", runs / "single", says=("no text", "--input file.csv"))
-    refused("predict", runs / "single", "a film", "--input", "x.csv", says=("side by side",))
-    refused("evaluate", runs / "single", says=("No data", "seqlab evaluate"))
+def test_a_request_needs_something_to_answer_for(expect_exit, runs):
+    expect_exit("predict", runs / "single", says=("no text", "--input file.csv"))
+    expect_exit("predict", runs / "single", "a film", "--input", "x.csv", says=("side by side",))
+    expect_exit("evaluate", runs / "single", says=("No data", "seqlab evaluate"))
 
 
-def test_pairs_and_single_texts_are_not_mixed_up(seqlab, refused, runs, tmp_path):
-    refused("predict", runs / "pair", "a film", says=("reads pairs of texts", "tab"))
-    refused("predict", runs / "pair", "a film\tit was so", "a film", says=("reads pairs of texts", "tab"))
-    refused("predict", runs / "single", "a film\tit was so", says=("reads single texts",))
-    refused("explain", runs / "pair", "a film", "--out", tmp_path / "map.html", says=("reads pairs of texts",))
-    refused("evaluate", runs / "pair", runs / "single.csv", says=("single.csv", "text2"))
+def test_pairs_and_single_texts_are_not_mixed_up(seqlab, expect_exit, runs, tmp_path):
+    expect_exit("predict", runs / "pair", "a film", says=("reads pairs of texts", "tab"))
+    expect_exit("predict", runs / "pair", "a film\tit was so", "a film", says=("reads pairs of texts", "tab"))
+    expect_exit("predict", runs / "single", "a film\tit was so", says=("reads single texts",))
+    expect_exit("explain", runs / "pair", "a film", "--out", tmp_path / "map.html", says=("reads pairs of texts",))
+    expect_exit("evaluate", runs / "pair", runs / "single.csv", says=("single.csv", "text2"))
     code, _, err = seqlab("evaluate", runs / "single", runs / "pair.csv", "--json")
     assert code == 0, err    # a second text that the model does not read is just another column
 
 
-def test_evaluate_needs_labels_that_the_model_knows(refused, runs, tmp_path):
+def test_evaluate_needs_labels_that_the_model_knows(expect_exit, runs, tmp_path):
     path = table(tmp_path, ROWS + "a film,mixed\n")
-    refused("evaluate", runs / "single", path, says=("rows.csv:42", '"mixed"', "does not occur in the training data"))
+    expect_exit("evaluate", runs / "single", path, says=("rows.csv:42", '"mixed"', "does not occur in the training data"))
     path = table(tmp_path, "text\na film\nthe film\n")
-    refused("evaluate", runs / "single", path, says=("rows.csv", "label", "data.columns.label="))
+    expect_exit("evaluate", runs / "single", path, says=("rows.csv", "label", "data.columns.label="))
     path = table(tmp_path, "text,label\n,good\n")
-    refused("evaluate", runs / "single", path, "data.on_bad=skip", says=("rows.csv", "no row to score"))
+    expect_exit("evaluate", runs / "single", path, "data.on_bad=skip", says=("rows.csv", "no row to score"))
 
 
-def test_answers_go_only_where_they_can(refused, runs, tmp_path):
+def test_answers_go_only_where_they_can(expect_exit, runs, tmp_path):
     run, rows = runs / "single", table(tmp_path, ROWS)
-    refused("predict", run, "--input", rows, "--output", tmp_path / "a.xlsx", says=("a.xlsx", ".csv, .tsv or .jsonl"))
-    refused("predict", run, "--input", rows, "--output", tmp_path / "no" / "a.csv", says=("no folder", "mkdir -p"))
-    refused("predict", run, "--input", tmp_path / "none.csv", says=("none.csv", "no such file"))
-    refused("explain", run, "a film", "--out", tmp_path / "map.pdf", says=("map.pdf", ".html, .png or .json"))
-    refused("explain", run, "a film", "--out", tmp_path / "no" / "map.html", says=("no folder", "mkdir -p"), why=False)
+    expect_exit("predict", run, "--input", rows, "--output", tmp_path / "a.xlsx", says=("a.xlsx", ".csv, .tsv or .jsonl"))
+    expect_exit("predict", run, "--input", rows, "--output", tmp_path / "no" / "a.csv", says=("no folder", "mkdir -p"))
+    expect_exit("predict", run, "--input", tmp_path / "none.csv", says=("none.csv", "no such file"))
+    expect_exit("explain", run, "a film", "--out", tmp_path / "map.pdf", says=("map.pdf", ".html, .png or .json"))
+    expect_exit("explain", run, "a film", "--out", tmp_path / "no" / "map.html", says=("no folder", "mkdir -p"), why=False)
 
 
-def test_a_fault_in_the_middle_of_a_file_leaves_no_answers(refused, runs, tmp_path):
+def test_a_fault_in_the_middle_of_a_file_leaves_no_answers(expect_exit, runs, tmp_path):
     rows = table(tmp_path, ROWS + ",bad\n")
     says = ("rows.csv:42", "the text is empty")
-    refused("predict", runs / "single", "--input", rows, "--output", tmp_path / "a.csv", says=says)
+    expect_exit("predict", runs / "single", "--input", rows, "--output", tmp_path / "a.csv", says=says)
 
 
-def test_rows_with_other_keys_do_not_shift_the_columns_of_a_table(seqlab, refused, runs, tmp_path):
+def test_rows_with_other_keys_do_not_shift_the_columns_of_a_table(seqlab, expect_exit, runs, tmp_path):
     rows = table(tmp_path, '{"text": "a film", "id": 1}\n{"text": "the film"}\n', "rows.jsonl")
     code, _, err = seqlab("predict", runs / "single", "--input", rows, "--output", tmp_path / "a.csv")
     assert code == 0, err
     assert (tmp_path / "a.csv").read_text().splitlines()[2].startswith("the film,,")
     rows = table(tmp_path, '{"text": "a film"}\n{"text": "the film", "id": 1}\n', "rows.jsonl")
-    refused("predict", runs / "single", "--input", rows, "--output", tmp_path / "b.csv", says=('"id"', "answers.jsonl"))
+    expect_exit("predict", runs / "single", "--input", rows, "--output", tmp_path / "b.csv", says=('"id"', "answers.jsonl"))
 
 
 # Run folders ---------------------------------------------------------------------------------------------------------
@@ -309,17 +309,17 @@ def test_rows_with_other_keys_do_not_shift_the_columns_of_a_table(seqlab, refuse
 OF_A_RUN = ["config.yaml", "facts.json", "tokenizer.json", "model.safetensors"]
 
 
-def test_a_run_that_is_not_there_is_told(refused, runs, tmp_path):
+def test_a_run_that_is_not_there_is_told(expect_exit, runs, tmp_path):
     for verb in (("predict", "FOLDER", "a film"), ("evaluate", "FOLDER", "x.csv"), ("explain", "FOLDER", "a film")):
         words = [tmp_path / "none" if word == "FOLDER" else word for word in verb]
-        refused(*words, says=("no run folder", "none"))
+        expect_exit(*words, says=("no run folder", "none"))
     for place in (tmp_path / "none", tmp_path, runs / "single.csv"):
-        refused("train", "--resume", place, says=("is not a run folder", "config.yaml"))
+        expect_exit("train", "--resume", place, says=("is not a run folder", "config.yaml"))
 
 
 @pytest.mark.parametrize("file", OF_A_RUN)
 @pytest.mark.parametrize("damage", ["missing", "empty", "torn", "other bytes", "a folder"])
-def test_a_damaged_run_folder_names_the_file(damage, file, refused, run):
+def test_a_damaged_run_folder_names_the_file(damage, file, expect_exit, run):
     path = run / file
     content = path.read_bytes()
     path.unlink()
@@ -327,29 +327,29 @@ def test_a_damaged_run_folder_names_the_file(damage, file, refused, run):
         path.mkdir()
     elif damage != "missing":
         path.write_bytes({"empty": b"", "torn": content[: len(content) // 3], "other bytes": b"\x89PNG\r\n\x1a\n\xff"}[damage])
-    refused("predict", run, "a film", says=(file,), why=False)
+    expect_exit("predict", run, "a film", says=(file,), why=False)
 
 
 @pytest.mark.parametrize("file", ["facts.json", "tokenizer.json", "model.safetensors"])
-def test_a_file_of_another_run_does_not_fit(file, refused, run, runs):
+def test_a_file_of_another_run_does_not_fit(file, expect_exit, run, runs):
     shutil.copy(runs / "foreign" / file, run / file)
-    refused("predict", run, "a film", says=(file.split(".")[0],))
+    expect_exit("predict", run, "a film", says=(file.split(".")[0],))
 
 
 @pytest.mark.parametrize("change", [{"labels": None}, {"symbols": {"text": "many"}}, {"mean": []}, {"colour": 3}, {"target": 7}])
-def test_facts_of_the_wrong_kind_are_damage(change, refused, run):
+def test_facts_of_the_wrong_kind_are_damage(change, expect_exit, run):
     path = run / "facts.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    refused("predict", run, "a film", says=("facts.json is damaged", next(iter(change))))
+    expect_exit("predict", run, "a film", says=("facts.json is damaged", next(iter(change))))
 
 
-def test_a_run_of_another_task_is_told(refused, run):
+def test_a_run_of_another_task_is_told(expect_exit, run):
     path = run / "facts.json"
     path.write_text(path.read_text().replace('"classify"', '"tag"'))
-    refused("predict", run, "a film", says=("facts.json", '"tag"'))
+    expect_exit("predict", run, "a film", says=("facts.json", '"tag"'))
     path = run / "config.yaml"
     path.write_text(path.read_text().replace("kind: classify", "kind: tag"))
-    refused("predict", run, "a film", says=("config.yaml", '"tag"', "classify"), why=False)
+    expect_exit("predict", run, "a film", says=("config.yaml", '"tag"', "classify"), why=False)
 
 
 # Resuming ------------------------------------------------------------------------------------------------------------
@@ -364,17 +364,17 @@ def stopped(seqlab, reviews, tmp_path):
     return tmp_path / "run"
 
 
-def test_resume_refuses_other_data(seqlab, refused, stopped, reviews):
+def test_resume_refuses_other_data(seqlab, expect_exit, stopped, reviews):
     whole = reviews.read_bytes()
     reviews.write_bytes(whole + b"one more film,good\n")
-    refused("train", "--resume", stopped, says=("has changed", "as they were"))
+    expect_exit("train", "--resume", stopped, says=("has changed", "as they were"))
     reviews.unlink()
-    refused("train", "--resume", stopped, says=("reviews.csv", "no such file"))
+    expect_exit("train", "--resume", stopped, says=("reviews.csv", "no such file"))
     reviews.write_bytes(whole)
     assert seqlab("train", "--resume", stopped)[0] == 0
 
 
-def test_resume_refuses_a_damaged_state(refused, stopped):
+def test_resume_refuses_a_damaged_state(expect_exit, stopped):
     """Whichever file is cut short or missing; the weights of the run stay as they are."""
     weights = (stopped / "model.safetensors").read_bytes()
     for path in [*(stopped / "resume").glob("step-*/*"), stopped / "resume" / "manifest.json"]:
@@ -383,15 +383,15 @@ def test_resume_refuses_a_damaged_state(refused, stopped):
             path.write_bytes(damage) if damage is not None else path.unlink()
             if damage is None and path.name == "manifest.json":
                 continue    # then there is no state, and the run starts anew: test_resume.py
-            refused("train", "--resume", stopped, says=("resume", "damaged", "Remove"))
+            expect_exit("train", "--resume", stopped, says=("resume", "damaged", "Remove"))
         path.write_bytes(content)
     assert (stopped / "model.safetensors").read_bytes() == weights
 
 
-def test_resume_refuses_another_model(refused, stopped):
+def test_resume_refuses_another_model(expect_exit, stopped):
     path = stopped / "config.yaml"
     path.write_text(path.read_text().replace("width: 16", "width: 24"))
-    refused("train", "--resume", stopped, says=("does not fit", "config.yaml", "start a new run"))
+    expect_exit("train", "--resume", stopped, says=("does not fit", "config.yaml", "start a new run"))
 
 
 # A machine that gives out --------------------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ def test_a_full_disk_while_saving_leaves_a_run_that_resumes(save, seqlab, review
     assert one == other
 
 
-def test_a_full_disk_at_the_start_leaves_no_folder(seqlab, refused, reviews, tmp_path, monkeypatch):
+def test_a_full_disk_at_the_start_leaves_no_folder(seqlab, expect_exit, reviews, tmp_path, monkeypatch):
     words = ["train", "classify", reviews, "--model", "cnn", "--steps", 2, *TINY]
     assert seqlab(*words, "--out", tmp_path / "first")[0] == 0    # now the data is prepared
 
@@ -432,19 +432,19 @@ def test_a_full_disk_at_the_start_leaves_no_folder(seqlab, refused, reviews, tmp
         raise FULL
 
     monkeypatch.setattr(os, "fsync", full)
-    refused(*words, "--out", tmp_path / "run", says=("could not be saved", "No space left on device"), code=3)
+    expect_exit(*words, "--out", tmp_path / "run", says=("could not be saved", "No space left on device"), code=3)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_full_disk_while_writing_answers_leaves_none(refused, runs, tmp_path, monkeypatch):
+def test_a_full_disk_while_writing_answers_leaves_none(expect_exit, runs, tmp_path, monkeypatch):
     def full(handle):
         raise FULL
 
     monkeypatch.setattr(os, "fsync", full)
     says = ("a.csv could not be saved", "No space left on device")
-    refused("predict", runs / "single", "--input", table(tmp_path, ROWS), "--output", tmp_path / "a.csv", says=says, code=3)
+    expect_exit("predict", runs / "single", "--input", table(tmp_path, ROWS), "--output", tmp_path / "a.csv", says=says, code=3)
     says = ("map.html could not be saved", "No space left on device")
-    refused("explain", runs / "single", "a film", "--out", tmp_path / "map.html", says=says, code=3)
+    expect_exit("explain", runs / "single", "a film", "--out", tmp_path / "map.html", says=says, code=3)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def without_decimals(text):
 def test_python_is_python(name):
     for block in make.blocks(DOCUMENTS[name]):
         if block.language == "python":
-            ast.parse(block.body)
+            assert ast.parse(block.body).body
 
 
 @ALL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -32,9 +33,9 @@ class RecurrentConfig(EncoderConfig):
     def build(self, width_in: int) -> RecurrentEncoder:
         return RecurrentEncoder(self, width_in)
 
+    @abstractmethod
     def cell(self, width_in: int) -> nn.RNNBase:
         """One layer that reads forward."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
