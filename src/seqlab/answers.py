@@ -19,17 +19,19 @@ from seqlab.files import written_beside
 from seqlab.model import Model, sketch
 from seqlab.parts import Facts
 from seqlab.report.cost import inspect_model, measure
-from seqlab.run import CONFIG, Prediction, Text, load
+from seqlab.run import CONFIG, Embedding, Prediction, Text, load
 from seqlab.settings import Settings, Wishes, read_file
 from seqlab.tasks.classify import Classify, Files
 
+Answer = Prediction | Embedding
 FORMATS = (".csv", ".tsv", ".jsonl")
 
 
-def predict_texts(folder: str, texts: Sequence[str], output: str, as_json: bool) -> None:
+def predict_texts(folder: str, texts: Sequence[str], output: str, as_json: bool, embed: bool) -> None:
     """Answers for texts from the command line: a line each."""
     run = load(folder)
-    answers = run.predict([as_text(text) for text in texts])
+    given = [as_text(text) for text in texts]
+    answers: Sequence[Answer] = run.embed(given) if embed else run.predict(given)
     if output:
         rows = [{"text": text} | columns(answer) for text, answer in zip(texts, answers, strict=True)]
         write_rows(Path(output), rows)
@@ -41,10 +43,10 @@ def predict_texts(folder: str, texts: Sequence[str], output: str, as_json: bool)
         print(f'Next: seqlab explain {folder} "{texts[0]}" --out map.html', file=sys.stderr)
 
 
-def predict_file(folder: str, source: str, output: str, as_json: bool, settings: Sequence[str]) -> None:
+def predict_file(folder: str, source: str, output: str, as_json: bool, embed: bool, settings: Sequence[str]) -> None:
     """Answers for the rows of a file, in order, however many there are."""
     run = load(folder)
-    answered = run.predict_rows(run.rows(source, parse_overrides(settings), labelled=False))
+    answered = run.answer_rows(run.rows(source, parse_overrides(settings), labelled=False), embed)
     if output:
         count = write_rows(Path(output), (kept(row) | columns(answer) for row, answer in answered))
         print(f"{count:,} answers in {output}")
@@ -134,7 +136,9 @@ def as_text(word: str) -> Text:
     return (first, second) if tab else word
 
 
-def shown(answer: Prediction) -> str:
+def shown(answer: Answer) -> str:
+    if isinstance(answer, Embedding):
+        return " ".join(f"{number:.4g}" for number in answer.vector)
     if answer.label is None:
         return f"{answer.value:.4g}"
     assert answer.scores is not None
@@ -145,8 +149,10 @@ def kept(row: Row) -> dict[str, Any]:
     return dict(row.record)
 
 
-def columns(answer: Prediction) -> dict[str, Any]:
-    """The columns that a prediction adds to a table."""
+def columns(answer: Answer) -> dict[str, Any]:
+    """The columns that an answer adds to a table."""
+    if isinstance(answer, Embedding):
+        return answer.to_json()
     if answer.label is None:
         return {"predicted_value": answer.value}
     assert answer.scores is not None

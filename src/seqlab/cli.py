@@ -99,6 +99,7 @@ def predict(
     inputs: Annotated[list[str] | None, typer.Argument(help="Texts, and key.path=value settings for --input.")] = None,
     input: Annotated[str, typer.Option("--input", help="A file of texts; - is standard input.")] = "",
     output: Annotated[str, typer.Option("--output", help="A .csv, .tsv or .jsonl file (or .gz); input columns are kept.")] = "",
+    embed: Annotated[bool, typer.Option("--embed", help="Give each text's vector instead of a label.")] = False,
     as_json: Json = False,
 ) -> None:
     """Answer for texts given here or in a file."""
@@ -111,9 +112,9 @@ def predict(
             fix=f'Write: seqlab predict {run} "a text", or: seqlab predict {run} --input file.csv --output answers.csv',
         )
     if input:
-        predict_file(run, input, output, as_json, inputs or [])
+        predict_file(run, input, output, as_json, embed, inputs or [])
     else:
-        predict_texts(run, inputs or [], output, as_json)
+        predict_texts(run, inputs or [], output, as_json, embed)
 
 
 @app.command()

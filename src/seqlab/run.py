@@ -44,6 +44,16 @@ class Prediction:
         return {"value": self.value} if self.label is None else {"label": self.label, "scores": self.scores}
 
 
+@dataclass(frozen=True)
+class Embedding:
+    """What a model makes of one text before it answers."""
+
+    vector: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"vector": list(self.vector)}
+
+
 class Run:
     """A trained model in its folder. Nothing but the folder is needed."""
 
@@ -85,11 +95,17 @@ class Run:
             return []
         return [self._prediction(row) for row in classify.scores(self.model, self._fields(texts))]
 
-    def predict_rows(self, rows: Iterable[Row], chunk: int = 2048) -> Iterator[tuple[Row, Prediction]]:
-        """Each row with its prediction, in order, a chunk at a time: files of any size pass through."""
+    def embed(self, texts: Sequence[Text]) -> list[Embedding]:
+        """The pooled vector of each text, which the head reads: texts that are alike to the model lie close together."""
+        if not texts:
+            return []
+        return [Embedding(tuple(row.tolist())) for row in classify.vectors(self.model, self._fields(texts))]
+
+    def answer_rows(self, rows: Iterable[Row], embed: bool, chunk: int = 2048) -> Iterator[tuple[Row, Prediction | Embedding]]:
+        """Each row with its prediction or vector, in order, a chunk at a time: files of any size pass through."""
         for some in classify.chunks(rows, chunk):
             texts = [self._text(row) for row in some]
-            yield from zip(some, self.predict(texts), strict=True)
+            yield from zip(some, self.embed(texts) if embed else self.predict(texts), strict=True)
 
     def evaluate(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None) -> Scores:
         """Every metric of the task, with its interval and the baselines beside it."""

@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
+from seqlab.run import load
 from tests.whole.conftest import SMALL, opinions, write_table
 
 PRESETS = ["bow", "rnn", "gru", "lstm", "bilstm", "cnn", "self-attentive", "han", "han-context", "transformer"]
@@ -192,3 +194,14 @@ def test_inspect_changes_the_parts_of_a_run(seqlab, reviews, tmp_path):
         _, out, _ = seqlab("inspect", tmp_path / "run", *keys, "--json")
         totals.append(json.loads(out)["parameters"]["total"])
     assert totals[1] - totals[0] == 4 * 128 * (128 + 128 + 2), "one more LSTM layer of width 128"
+
+
+def test_embed_gives_the_vector_that_the_head_reads(seqlab, reviews, tmp_path):
+    seqlab("train", "classify", reviews, "--model", "lstm", "--epochs", 8, "--out", tmp_path / "run", *SMALL)
+    _, out, _ = seqlab("predict", tmp_path / "run", "a superb film", "a dull film", "--embed", "--json")
+    vectors = [json.loads(line)["vector"] for line in out.splitlines()]
+    run = load(tmp_path / "run")
+    scores = run.model.head(torch.tensor(vectors)).scores.softmax(dim=-1)
+    said = run.predict(["a superb film", "a dull film"])
+    for row, answer in zip(scores.tolist(), said, strict=True):
+        assert row == pytest.approx([answer.scores[label] for label in run.facts.labels], abs=1e-5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from seqlab import __version__
 from seqlab.config import NotNegative, Probability, dump
@@ -24,7 +24,7 @@ from seqlab.errors import UserError
 from seqlab.files import folder_beside
 from seqlab.model import ModelConfig
 from seqlab.objectives import CrossEntropy, HopPenalty, SquaredError
-from seqlab.parts import Batch, Facts, Objective
+from seqlab.parts import Batch, Facts, Objective, Output
 from seqlab.tasks.task import Size, TaskConfig
 
 TEXT = Role("text", ("text", "sentence", "review", "content", "document", "comment", "question", "body", "message"), True)
@@ -301,15 +301,25 @@ def sizes(fields: dict[str, Ragged]) -> np.ndarray:
     return next(field for name, field in fields.items() if name != "raw").sizes()
 
 
-@torch.no_grad()
 def scores(model: nn.Module, fields: dict[str, Ragged], device: str = "cpu") -> np.ndarray:
     """The model's scores (N C) for all examples, in their order."""
+    return _for_all(model, fields, device, lambda output: output.reply.scores)
+
+
+def vectors(model: nn.Module, fields: dict[str, Ragged], device: str = "cpu") -> np.ndarray:
+    """What the head reads: one pooled vector an example (N D), in their order."""
+    return _for_all(model, fields, device, lambda output: output.pooled.vector)
+
+
+@torch.no_grad()
+def _for_all(model: nn.Module, fields: dict[str, Ragged], device: str, wanted: Callable[[Output], Tensor]) -> np.ndarray:
+    """One row for each example, computed in batches of like length."""
     model.eval()
     order: list[np.ndarray] = []
     found: list[np.ndarray] = []
     for rows in in_order(sizes(fields), INFERENCE_TOKENS):
         order.append(rows)
-        found.append(model(make_batch(fields, None, rows).to(torch.device(device))).reply.scores.float().cpu().numpy())
+        found.append(wanted(model(make_batch(fields, None, rows).to(torch.device(device)))).float().cpu().numpy())
     together = np.concatenate(found)
     answers = np.empty_like(together)
     answers[np.concatenate(order)] = together
