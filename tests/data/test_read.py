@@ -45,7 +45,7 @@ def error_of(make):
         ("a.tsv", "label\ttext\r\npos\tgood, really\r\nneg\tbad"),
         ("a.jsonl", '{"text": "good, really", "label": "pos"}\n\n{"label": "neg", "text": "bad"}\n'),
         ("a.csv", "\ufefflabel,text\npos,\"good, really\"\nneg,bad\n"),
-        ("a.csv", gzip.compress(b'label,text\npos,"good, really"\nneg,bad\n', mtime=0)),    # packed, though its name does not say so
+        ("a.csv", gzip.compress(b'label,text\npos,"good, really"\nneg,bad\n', mtime=0)),    # packed, though not by its name
         ("a.csv.gz", b'label,text\npos,"good, really"\nneg,bad\n'),                # not packed, though its name says so
     ],
 )
@@ -214,7 +214,7 @@ BAD_FILES = {
     "UTF-16": ("a.csv", "text,label\na,1\n".encode("utf-16"), "a.csv:1: this file is UTF-16"),
     "NUL": ("a.tsv", "text\tlabel\na\t1\nb\0\t2\n", "a.tsv:3: there is a NUL byte"),
     "NUL in csv": ("a.csv", 'text,label\n"a\nb",1\nb\0,2\n', "a.csv:4: there is a NUL byte"),
-    "cut gzip": ("a.csv.gz", gzip.compress(b"text,label\n" + bytes(range(32, 127)) * 99, mtime=0)[:-20], "breaks off or is damaged"),
+    "cut gzip": ("a.csv.gz", gzip.compress(b"text,label\n" + bytes(range(32, 127)) * 99, mtime=0)[:-20], "breaks off"),
     "old Mac lines": ("a.csv", "text,label\ra,1\rb,2\r", "a.csv:1: a line ends with a carriage return alone"),
     "unknown ending": ("a.xlsx", "x", "this kind of file is not known"),
     "JSON array": ("a.json", "[]", "jq -c"),
