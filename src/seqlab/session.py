@@ -64,7 +64,7 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
     assert isinstance(first.task, Classify)
     if not first.data.train:
         raise UserError(what="No data is named.", why="Training needs a file.", fix="Write: seqlab train classify reviews.csv")
-    folder = choose_folder(out, first.data.train, wishes.preset or "model")
+    folder = choose_folder(out, first.data.train, wishes.model_name(first))
     classify.objectives(first.task, first.model)    # refuses settings that contradict each other
     refuse_missing_device(first.training.device)
     files = _looked_at(first, progress)

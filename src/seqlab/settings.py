@@ -55,6 +55,10 @@ class Wishes:
         tree = config.override(tree, self.overrides or {}, Settings)
         return config.build(Settings, tree, self.where)
 
+    def model_name(self, settings: Settings) -> str:
+        """What to call the model in the name of a folder: its preset, or the encoder that a settings file asks for."""
+        return self.preset or (DEFAULT[self.task] if self.tree is None else settings.model.encoder.kind)
+
 
 def preset_tree(task: str, preset: str, size: Size) -> Tree:
     """The settings tree of a preset."""

@@ -149,6 +149,13 @@ def test_a_run_goes_into_a_numbered_folder_when_the_name_is_taken(seqlab, review
     assert (tmp_path / "runs" / "reviews-cnn-2" / "model.safetensors").exists()
 
 
+def test_a_folder_is_named_after_the_model_that_was_chosen_for_the_user(seqlab, reviews, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert seqlab("train", "classify", "reviews.csv", "--steps", 2, *SMALL)[0] == 0
+    assert seqlab("train", "runs/reviews-bilstm/config.yaml", "--steps", 2)[0] == 0
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["reviews-bilstm", "reviews-lstm"]
+
+
 def test_the_baseline_stands_beside_the_model(seqlab, reviews, tmp_path):
     settings = [setting for setting in SMALL if "baseline" not in setting]
     code, out, err = seqlab("train", "classify", reviews, "--model", "cnn", "--epochs", 5, "--out", tmp_path / "run", *settings)
