@@ -34,6 +34,10 @@ BASELINE_SHARE = 0.1
 """Of a budget in minutes, what the baseline may take at the most."""
 
 
+GRAMS_A_SECOND = 4_000_000
+"""Characters that become n-grams in a second, about."""
+
+
 def train(
     task: str,
     data: str | Sequence[str],
@@ -109,7 +113,7 @@ class Session:
         training = self.settings.training
         if training.threads:
             torch.set_num_threads(training.threads)
-        if training.baseline and self.settings.model.input.kind != "bag" and not (self.folder / BASELINE).exists():
+        if self.wants_baseline():
             self.train_baseline()
         counters = self.fit(resumed, reserve_for(self.prepared.facts))
         return finish(self.folder, self.prepared, self.files, counters.step, self.started)
@@ -138,6 +142,17 @@ class Session:
         if resumed:
             trainer.resume()
         return trainer.run()
+
+    def wants_baseline(self) -> bool:
+        """Unless it is there, not asked for, the model itself, or would eat up the minutes before its first step."""
+        training = self.settings.training
+        if not training.baseline or self.settings.model.input.kind == "bag" or (self.folder / BASELINE).exists():
+            return False
+        seconds = self.files.survey.train.characters / GRAMS_A_SECOND
+        if training.minutes is None or seconds < BASELINE_SHARE * 60.0 * training.minutes:
+            return True
+        self.progress.say(f"The baseline bow is left out: reading this much text for it would take about {duration(seconds)}.")
+        return False
 
     def train_baseline(self) -> None:
         """A bag of words on the same rows, into a run folder of its own."""
