@@ -30,7 +30,7 @@ from seqlab.parts import Batch
 from seqlab.session import make_plan
 from seqlab.settings import Settings, Wishes, completed
 from seqlab.tasks import classify
-from seqlab.tasks.classify import Classify, Files, Prepared
+from seqlab.tasks.classify import Classify, ClassifyPrepared
 from seqlab.training.loop import keep_big_blocks
 from seqlab.training.optim import Average, make_optimiser
 
@@ -75,7 +75,7 @@ class PlainTransformer(nn.Module):
         return self.head(self.drop(states.sum(dim=1) / mask.sum(dim=1, keepdim=True)))
 
 
-def prepared(preset: str, length: int) -> tuple[Settings, Prepared]:
+def prepared(preset: str, length: int) -> tuple[Settings, ClassifyPrepared]:
     files: dict[str, object] = {"data.length": length}
     files |= {f"data.{split}": (str(DATA / "imdb" / f"{name}.tsv.gz"),) for split, name in (("train", "train"), ("valid", "val"))}
     wishes = Wishes(task="classify", preset=preset, overrides=files)
@@ -97,7 +97,7 @@ def shuffled(rows: int, size: int) -> Iterator[np.ndarray]:
 def ours(model: nn.Module) -> Callable[[Batch], None]:
     """The step of the training loop: terms, clipping, fused AdamW, averaging."""
     optimiser, average, steps = make_optimiser(model, 1e-3, 0.01), Average(model, 0.1), 0
-    objective = classify.objectives(Classify(), model.config)[0][1]    # type: ignore[union-attr, arg-type]
+    objective = Classify().objectives(model.config)[0][1]    # type: ignore[union-attr, arg-type]
 
     def step(batch: Batch) -> None:
         nonlocal steps

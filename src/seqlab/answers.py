@@ -13,47 +13,82 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from seqlab.config import RawText, build, dump, override, parse_overrides
-from seqlab.data.read import Row
 from seqlab.errors import UserError
 from seqlab.files import written_beside
-from seqlab.model import Model, sketch
-from seqlab.parts import Facts
+from seqlab.model import Model, Writer, sketch
 from seqlab.report.cost import inspect_model, measure
-from seqlab.run import CONFIG, Embedding, Prediction, Text, load
+from seqlab.run import load
 from seqlab.settings import Settings, Wishes, read_file
-from seqlab.tasks.classify import Classify, Files
+from seqlab.tasks.generate_presets import PUBLISHED
+from seqlab.uses.generate import GenerateRun
+from seqlab.uses.run import CONFIG, Answer, Run, Text
 
-Answer = Prediction | Embedding
 FORMATS = (".csv", ".tsv", ".jsonl")
 
 
-def predict_texts(folder: str, texts: Sequence[str], output: str, as_json: bool, embed: bool) -> None:
-    """Answers for texts from the command line: a line each."""
+def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool, embed: bool) -> None:
+    """Answers for texts from the command line, among which may stand settings: a line each."""
     run = load(folder)
-    given = [as_text(text) for text in texts]
-    answers: Sequence[Answer] = run.embed(given) if embed else run.predict(given)
+    texts = [word for word in words if not SETTING.match(word)]
+    settings = parse_overrides([word for word in words if SETTING.match(word)])
+    if isinstance(run, GenerateRun):
+        texts = texts or [""]    # from nothing
+    if not texts:
+        raise UserError(
+            what="There is no text to answer for.",
+            why="predict answers for the texts that it is given, or for the rows of a file.",
+            fix=f'Write: seqlab predict {folder} "{run.example}", or give a file with --input',
+        )
+    if isinstance(run, GenerateRun) and len(texts) == 1 and sys.stdout.isatty() and not (output or as_json or embed):
+        write_on(run, texts[0], settings)
+        return
+    given = [text if isinstance(run, GenerateRun) else as_text(text) for text in texts]
+    answers = run.embed(given) if embed else run.predict(given, settings)
     if output:
-        rows = [{"text": text} | columns(answer) for text, answer in zip(texts, answers, strict=True)]
+        rows = [{"text": text} | answer.columns() for text, answer in zip(texts, answers, strict=True)]
         write_rows(Path(output), rows)
         print(f"{len(rows):,} answers in {output}")
         return
     for text, answer in zip(texts, answers, strict=True):
-        print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else f"{shown(answer)}\t{text}")
+        print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else beside(run, answer, text))
     if not as_json:
-        print(f'Next: seqlab explain {folder} "{texts[0]}" --out map.html', file=sys.stderr)
+        print(f'Next: seqlab explain {folder} "{texts[0] or run.example}" --out map.html', file=sys.stderr)
 
 
-def predict_file(folder: str, source: str, output: str, as_json: bool, embed: bool, settings: Sequence[str]) -> None:
+SETTING = re.compile(r"(task|data|model|training|decode)(\.\w+)+=")
+"""How a setting begins where it stands among texts."""
+
+
+def beside(run: Run, answer: Answer, text: str) -> str:
+    """An answer and, unless it is a text of its own, what it is for."""
+    return f"{answer.shown()}\t{text}" if run.echoes else answer.shown()
+
+
+def write_on(run: GenerateRun, prompt: str, settings: dict[str, Any]) -> None:
+    """The prompt and what follows, piece by piece as it is written."""
+    if run.decoding(settings).beam > 1:
+        print(run.predict([prompt], settings)[0].shown())
+    else:
+        print(prompt, end="", flush=True)
+        for piece in run.stream(prompt, settings):
+            print(piece, end="", flush=True)
+        print()
+    print(f"Next: seqlab predict {run.folder} \"{prompt}\" decode.temperature=1.0 decode.seed=1", file=sys.stderr)
+
+
+def predict_file(folder: str, source: str, output: str, as_json: bool, embed: bool, words: Sequence[str]) -> None:
     """Answers for the rows of a file, in order, however many there are."""
     run = load(folder)
-    answered = run.answer_rows(run.rows(source, parse_overrides(settings), labelled=False), embed)
+    settings = parse_overrides(words)
+    answered = run.answer_rows(run.rows(source, settings, labelled=False), embed, settings)
     if output:
-        count = write_rows(Path(output), (kept(row) | columns(answer) for row, answer in answered))
+        count = write_rows(Path(output), (dict(row.record) | answer.columns() for row, answer in answered))
         print(f"{count:,} answers in {output}")
-        print(f"Next: seqlab evaluate {folder} labelled.csv", file=sys.stderr)
+        print(f"Next: seqlab evaluate {folder} {run.task.data_example}", file=sys.stderr)
         return
+    role = run.roles(labelled=False)[0].name
     for row, answer in answered:
-        print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else f"{shown(answer)}\t{row.cells['text']}")
+        print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else beside(run, answer, row.cells[role]))
 
 
 def explain_texts(folder: str, texts: Sequence[str], out: str) -> None:
@@ -70,14 +105,15 @@ def explain_texts(folder: str, texts: Sequence[str], out: str) -> None:
 
 
 def inspect_named(
-    words: Sequence[str], task: str, length: int, vocabulary: int, classes: int, growth: bool, as_json: bool
+    words: Sequence[str], task: str, length: int, vocabulary: int | None, classes: int, growth: bool, as_json: bool
 ) -> None:
     """The costs of a run, of a preset or of a settings file."""
     name, *settings = words
     for option, value in (("--length", length), ("--vocabulary", vocabulary), ("--classes", classes)):
-        if value < 1:
+        if value is not None and value < 1:
             raise UserError(what=f"{option} is {value}.", why="There is at least one of them.", fix=f"For instance: {option} 2")
-    model = _sketched(name, task, parse_overrides(settings), vocabulary, classes)
+    symbols = vocabulary or PUBLISHED.get(name, 30_000)
+    model = _sketched(name, task, parse_overrides(settings), symbols, classes)
     inspection = inspect_model(model, length)
     if as_json:
         tree = inspection.to_json()
@@ -89,10 +125,10 @@ def inspect_named(
     if growth:
         print("\n".join(str(one) for one in measure()))
     is_preset = not Path(name).exists()
-    print(f"Next: seqlab train {task} reviews.csv --model {name}" if is_preset else f"Next: seqlab init {task}", file=sys.stderr)
+    print(f"Next: seqlab train {task} DATA --model {name}" if is_preset else f"Next: seqlab init {task}", file=sys.stderr)
 
 
-def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, classes: int) -> Model:
+def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, classes: int) -> Model | Writer:
     if (Path(name) / CONFIG).exists():
         run = load(name)
         changed = override(dump(run.settings), overrides, Settings)
@@ -102,26 +138,23 @@ def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, 
         task=task, preset="" if is_file else name, tree=read_file(Path(name)) if is_file else None, overrides=overrides,
         where=name if is_file else "settings",
     )
-    symbols = {field: vocabulary for field in ("text", "characters", "grams")}
-    return sketch(wishes.settings().model, Facts(symbols=symbols, outputs=classes))
+    settings = wishes.settings()
+    return sketch(settings.model, settings.task.imagined(vocabulary, classes))
 
 
 def check_data(wishes: Wishes) -> tuple[list[str], bool]:
     """What `seqlab check` prints, and whether training would refuse the data."""
     settings = wishes.settings()
-    assert isinstance(settings.task, Classify)
+    task = settings.task
     if not settings.data.train:
-        fix = "Write: seqlab check classify reviews.csv"
+        fix = f"Write: seqlab check {task.kind} {task.data_example}"
         raise UserError(what="No data is named.", why="There is nothing to look at.", fix=fix)
-    files = Files(settings.task, settings.data, keep_all_faults=True)
-    found = files.survey
-    columns = ", ".join(f'{role} is column "{column}"' for role, column in files.tables["train"].found.items())
-    faulty = any(problem.severity == "error" for problem in found.problems())
+    files = task.look(settings.data, keep_all_faults=True)
     told = [f"{key}={value}" for key, value in (wishes.overrides or {}).items() if isinstance(value, RawText)]
     more = [f"--{split} {names[0]}" for split, names in (("valid", settings.data.valid), ("test", settings.data.test)) if names]
-    command = " ".join(["seqlab train classify", *settings.data.train, *more, *told])
+    command = " ".join([f"seqlab train {task.kind}", *settings.data.train, *more, *told])
     mend = "Next: correct the faults above. Rows that can't be read can be left out with data.on_bad=skip."
-    return [f"columns: {columns}", *found.lines(), mend if faulty else f"Next: {command}"], faulty
+    return [*files.lines(), mend if files.faulty else f"Next: {command}"], files.faulty
 
 
 # Rows on their way out -------------------------------------------------------------------------------------------
@@ -134,29 +167,6 @@ def as_text(word: str) -> Text:
         raise UserError(what="A text is empty.", why="There is nothing to read in it.", fix=fix)
     first, tab, second = word.partition("\t")
     return (first, second) if tab else word
-
-
-def shown(answer: Answer) -> str:
-    if isinstance(answer, Embedding):
-        return " ".join(f"{number:.4g}" for number in answer.vector)
-    if answer.label is None:
-        return f"{answer.value:.4g}"
-    assert answer.scores is not None
-    return f"{answer.label}\t{answer.scores[answer.label]:.3f}"
-
-
-def kept(row: Row) -> dict[str, Any]:
-    return dict(row.record)
-
-
-def columns(answer: Answer) -> dict[str, Any]:
-    """The columns that an answer adds to a table."""
-    if isinstance(answer, Embedding):
-        return answer.to_json()
-    if answer.label is None:
-        return {"predicted_value": answer.value}
-    assert answer.scores is not None
-    return {"predicted_label": answer.label, "predicted_score": answer.scores[answer.label]}
 
 
 def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> int:

@@ -32,7 +32,7 @@ def train(
     words: Annotated[list[str] | None, typer.Argument(help="TASK DATA or run.yaml, then key.path=value ...")] = None,
     valid: Annotated[str, typer.Option(help="Validation data; without it a tenth of DATA is held out.")] = "",
     test: Annotated[str, typer.Option(help="Test data, scored once at the end.")] = "",
-    model: Annotated[str, typer.Option(help="A preset: bow, lstm, bilstm, cnn, self-attentive, han, transformer, ...")] = "",
+    model: Annotated[str, typer.Option(help="A preset: bow, lstm, bilstm, cnn, lstm-attention, han, transformer, ...")] = "",
     out: Annotated[str, typer.Option(help="Run folder; by default runs/<data>-<model>.")] = "",
     minutes: Annotated[float | None, typer.Option(help="Budget in minutes, start to end.")] = None,
     epochs: Annotated[float | None, typer.Option(help="Budget in passes over the data.")] = None,
@@ -60,12 +60,12 @@ def train(
         run = session.train_anew(wishes(words or [], model, chosen), out or None, Progress(), STARTED)
     print(finish.summary(run))
     print(f"Done in {duration(time.monotonic() - STARTED)}. The report: {run.folder / 'report.html'}")
-    print(f'Next: seqlab predict {run.folder} "{finish.example_text(run)}"')
+    print(f'Next: seqlab predict {run.folder} "{run.example}"')
 
 
 @app.command()
 def init(
-    task: Annotated[str, typer.Argument(help="classify")],
+    task: Annotated[str, typer.Argument(help="classify, translate or generate")],
     model: Annotated[str, typer.Option(help="A preset.")] = "",
 ) -> None:
     """Print a commented settings file."""
@@ -73,7 +73,7 @@ def init(
     from seqlab.settings import Wishes
 
     settings = Wishes(task=task, preset=model, where="init").settings()
-    print(f"# Settings of {task}. Train with: seqlab train run.yaml data.train=reviews.csv")
+    print(f"# Settings of {task}. Train with: seqlab train run.yaml data.train={settings.task.data_example}")
     print(commented(settings))
 
 
@@ -96,7 +96,7 @@ def check(
 @app.command()
 def predict(
     run: Annotated[str, typer.Argument(help="The run folder.")],
-    inputs: Annotated[list[str] | None, typer.Argument(help="Texts, and key.path=value settings for --input.")] = None,
+    inputs: Annotated[list[str] | None, typer.Argument(help="Texts, and key.path=value settings such as decode.beam=5.")] = None,
     input: Annotated[str, typer.Option("--input", help="A file of texts; - is standard input.")] = "",
     output: Annotated[str, typer.Option("--output", help="A .csv, .tsv or .jsonl file (or .gz); input columns are kept.")] = "",
     embed: Annotated[bool, typer.Option("--embed", help="Give each text's vector instead of a label.")] = False,
@@ -105,9 +105,9 @@ def predict(
     """Answer for texts given here or in a file."""
     from seqlab.answers import predict_file, predict_texts
 
-    if not (inputs or input) or (input and not all("=" in word for word in inputs or [])):
+    if input and not all("=" in word for word in inputs or []):
         raise UserError(
-            what="Texts and --input stand side by side." if input else "There is no text to answer for.",
+            what="Texts and --input stand side by side.",
             why="predict answers for the texts that it is given, or for the rows of a file.",
             fix=f'Write: seqlab predict {run} "a text", or: seqlab predict {run} --input file.csv --output answers.csv',
         )
@@ -157,7 +157,7 @@ def inspect(
     words: Annotated[list[str], typer.Argument(help="A run folder, a preset or a settings file, then key.path=value ...")],
     task: Annotated[str, typer.Option(help="The task of the preset.")] = "classify",
     length: Annotated[int, typer.Option(help="Positions in a sequence.")] = 128,
-    vocabulary: Annotated[int, typer.Option(help="Symbols, all counted.")] = 30_000,
+    vocabulary: Annotated[int | None, typer.Option(help="Symbols, all counted; for gpt-1 ... as published.")] = None,
     classes: Annotated[int, typer.Option(help="Labels.")] = 2,
     measure: Annotated[bool, typer.Option("--measure", help="Also time how the cost of layers grows.")] = False,
     as_json: Json = False,
@@ -201,7 +201,9 @@ def wishes(words: list[str], model: str, chosen: dict[str, Any]) -> Wishes:
         if len(names) > 1:
             overrides["data.train"] = tuple(names[1:])
         tree = read_file(Path(names[0]))
-        return Wishes(preset=model, task="classify" if model else "", tree=tree, overrides=overrides, where=names[0])
+        named = tree.get("task")
+        task = str(named.get("kind", "classify")) if isinstance(named, dict) else "classify"
+        return Wishes(preset=model, task=task if model else "", tree=tree, overrides=overrides, where=names[0])
     task, *data = names
     for name in data:
         if "=" in name and not Path(name).exists():

@@ -15,6 +15,7 @@ from seqlab.finish import summary
 from seqlab.session import train_anew
 from seqlab.settings import Wishes
 from seqlab.training.progress import Progress, duration
+from seqlab.uses.classify import ClassifyRun
 
 MINUTES = 3.0
 SHOWN = 10
@@ -50,6 +51,7 @@ def run_demo(task: str, started: float) -> None:
         rows = list(csv.DictReader(file))
     known = set(KNOWN.split())
     some = [row for row in rows if row["text"] in known][:SHOWN]
+    assert isinstance(run, ClassifyRun)
     for row, answer in zip(some, run.predict([row["text"] for row in some]), strict=True):
         mark = "right" if answer.label == row["label"] else f"wrong, it is {row['label']}"
         print(f"  {row['text']:<16} {answer.label:<8} {mark}")

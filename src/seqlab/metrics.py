@@ -7,7 +7,7 @@ order, and only the sum is scored. The bootstrap is then one matrix product: how
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float, Int, Num
@@ -27,14 +27,14 @@ class Metric(ABC):
     better: ClassVar[Literal["higher", "lower"]] = "higher"
 
     @abstractmethod
-    def count(self, said: Num[np.ndarray, " N"], meant: Num[np.ndarray, " N"]) -> Num[np.ndarray, "N K"]:
-        """One row of counts an example."""
+    def count(self, said: Any, meant: Any) -> Num[np.ndarray, "N K"]:
+        """One row of counts an example. Each metric says what an answer is to it: a class number, a number, a text."""
 
     @abstractmethod
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         """The score of summed counts, for each sum along the leading axes."""
 
-    def __call__(self, said: Num[np.ndarray, " N"], meant: Num[np.ndarray, " N"]) -> float:
+    def __call__(self, said: Any, meant: Any) -> float:
         return float(self.score(self.count(said, meant).sum(axis=0)))
 
 
@@ -50,7 +50,7 @@ class Accuracy(Metric):
         return np.stack([said == meant, np.ones(len(said), bool)], axis=1).astype(np.int64)
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
-        return _share(counts[..., 0], counts[..., 1])
+        return share(counts[..., 0], counts[..., 1])
 
 
 class MacroF1(Metric):
@@ -73,7 +73,7 @@ class MacroF1(Metric):
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         right, said, meant = np.split(counts, 3, axis=-1)                          # ... C each
         seen = (said + meant > 0).sum(axis=-1)
-        return _share(_share(2 * right, said + meant).sum(axis=-1), seen)
+        return share(share(2 * right, said + meant).sum(axis=-1), seen)
 
 
 class _OfOneClass(Metric):
@@ -95,7 +95,7 @@ class Precision(_OfOneClass):
     name = title = "precision"
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
-        return _share(counts[..., 0], counts[..., 1])
+        return share(counts[..., 0], counts[..., 1])
 
 
 class Recall(_OfOneClass):
@@ -104,7 +104,7 @@ class Recall(_OfOneClass):
     name = title = "recall"
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
-        return _share(counts[..., 0], counts[..., 2])
+        return share(counts[..., 0], counts[..., 2])
 
 
 class F1(_OfOneClass):
@@ -113,7 +113,7 @@ class F1(_OfOneClass):
     name, title = "f1", "F1"
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
-        return _share(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
+        return share(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
 
 
 def confusion(said: Num[np.ndarray, " N"], meant: Num[np.ndarray, " N"], classes: int) -> Int[np.ndarray, "C C"]:
@@ -135,7 +135,7 @@ class MSE(Metric):
         return np.stack([error**2, np.ones(len(error))], axis=1)
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
-        return _share(counts[..., 0], counts[..., 1])
+        return share(counts[..., 0], counts[..., 1])
 
 
 class MAE(Metric):
@@ -148,7 +148,7 @@ class MAE(Metric):
         return np.stack([np.abs(error), np.ones(len(error))], axis=1)
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
-        return _share(counts[..., 0], counts[..., 1])
+        return share(counts[..., 0], counts[..., 1])
 
 
 class R2(Metric):
@@ -172,7 +172,7 @@ class R2(Metric):
         wrong, total, squares, many = np.moveaxis(counts, -1, 0)
         spread = squares - total**2 / np.maximum(many, 1)
         spread = np.where(spread > 1e-12 * squares, spread, 0.0)                   # what rounding leaves of nothing
-        return np.asarray(np.where(spread > 0, 1 - _share(wrong, spread), wrong == 0), dtype=np.float64)
+        return np.asarray(np.where(spread > 0, 1 - share(wrong, spread), wrong == 0), dtype=np.float64)
 
 
 # How sure ------------------------------------------------------------------------------------------------------------
@@ -212,6 +212,6 @@ def bootstrap(
     return value, min(float(low), value), max(float(high), value)
 
 
-def _share(part: np.ndarray | np.number, whole: np.ndarray | np.number) -> np.ndarray:
+def share(part: np.ndarray | np.number, whole: np.ndarray | np.number) -> np.ndarray:
     """part / whole, and 0 of nothing."""
     return np.asarray(part / np.where(whole == 0, 1, whole), dtype=np.float64)

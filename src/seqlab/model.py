@@ -1,4 +1,4 @@
-"""How parts are joined: read → encode → pool → answer. Widths are passed on here, and nowhere else."""
+"""How parts are joined: read → encode → answer. Widths are passed on here, and nowhere else."""
 
 from __future__ import annotations
 
@@ -7,20 +7,54 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from seqlab.decoders import Answering
 from seqlab.encoders import Lstm
+from seqlab.errors import UserError
 from seqlab.inputs import Tokens
+from seqlab.inputs.tokens import TokenInput
 from seqlab.outputs import Linear, Mean
-from seqlab.parts import Batch, Cost, EncoderConfig, Facts, HeadConfig, InputConfig, Output, PoolConfig
+from seqlab.parts import (
+    Batch,
+    Cost,
+    DecoderConfig,
+    EncoderConfig,
+    Facts,
+    HeadConfig,
+    InputConfig,
+    Output,
+    PoolConfig,
+    State,
+    Writing,
+)
+from seqlab.seq import Seq
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Any input with any encoder, pool and head."""
+    """Any input with any encoder; then a pool and a head, or a decoder. A language model is a decoder alone."""
 
-    input: InputConfig = Tokens()
-    encoder: EncoderConfig = Lstm()
-    pool: PoolConfig = Mean()
-    head: HeadConfig = Linear()
+    input: InputConfig | None = Tokens()
+    """How a batch becomes vectors; empty: there is nothing to read."""
+    encoder: EncoderConfig | None = Lstm()
+    """How vectors become states."""
+    pool: PoolConfig | None = Mean()
+    """How the states of a row become one vector; empty where a decoder reads them all."""
+    head: HeadConfig | None = Linear()
+    """How that vector becomes an answer."""
+    decoder: DecoderConfig | None = None
+    """What writes a sequence of its own; with it there is no pool and no head."""
+    shared: bool = False
+    """One matrix for the tokens that are read and those that are written, where they have one vocabulary."""
+
+    def __post_init__(self) -> None:
+        if self.decoder is not None and (self.pool is not None or self.head is not None):
+            raise ValueError("a model has a pool and a head, or a decoder, not both. Leave pool and head empty.")
+        if self.decoder is None and (self.pool is None or self.head is None):
+            raise ValueError("a model without a decoder needs a pool and a head.")
+        if (self.input is None) != (self.encoder is None):
+            raise ValueError("an input needs an encoder (it may be of kind none), and an encoder an input.")
+        if self.decoder is None and self.input is None:
+            raise ValueError("a model without a decoder needs an input.")
 
 
 class Model(nn.Module):
@@ -28,6 +62,7 @@ class Model(nn.Module):
 
     def __init__(self, config: ModelConfig, facts: Facts) -> None:
         super().__init__()
+        assert config.input and config.encoder and config.pool and config.head
         self.input = config.input.build(facts)
         self.encoder = config.encoder.build(self.input.width)
         self.pool = config.pool.build(self.encoder.width)
@@ -47,11 +82,74 @@ class Model(nn.Module):
         return [cost.below(name) for (name, part), at in zip(parts.items(), lengths, strict=True) for cost in part.costs(at)]
 
 
+class Writer(nn.Module):
+    """A sequence for each row of a batch: a decoder, and what it reads, if anything."""
+
+    def __init__(self, config: ModelConfig, facts: Facts) -> None:
+        super().__init__()
+        assert config.decoder is not None
+        self.input = config.input.build(facts) if config.input else None
+        self.encoder = config.encoder.build(self.input.width) if config.encoder and self.input else None
+        self.decoder = config.decoder.build(self.encoder.width if self.encoder else None, facts.symbols["written"])
+        self.shared = config.shared
+        if self.shared:
+            self._share()
+
+    def _share(self) -> None:
+        mine = self.input.embedding if isinstance(self.input, TokenInput) else None
+        theirs = self.decoder.embedding if isinstance(self.decoder, Answering) else None
+        if mine is None or theirs is None or mine.weight.shape != theirs.weight.shape:
+            sizes = " and ".join("none" if one is None else " × ".join(map(str, one.weight.shape)) for one in (mine, theirs))
+            raise UserError(
+                what=f"model.shared is true, but the matrices of what is read and what is written differ: {sizes}.",
+                why="They can be one only when both sides have the same vocabulary and the same width.",
+                fix="Set model.shared=false, or the same width in model.input and model.decoder with a joint vocabulary.",
+            )
+        mine.weight = theirs.weight
+
+    def remember(self, batch: Batch) -> Seq | None:
+        """What the decoder reads (B T D); None for a language model."""
+        if self.input is None or self.encoder is None:
+            return None
+        states: Seq = self.encoder(self.input(batch))
+        return states
+
+    def forward(self, batch: Batch, carried: State | None = None) -> Writing:
+        """Teacher forcing: every id is fed, and the states at the real positions come back.
+
+        `carried` is where the rows of the batch before this one ended.
+        """
+        assert batch.written is not None
+        ids, mask = batch.written.values, batch.written.mask[:, 1:]
+        state = carried or self.decoder.start(self.remember(batch), len(ids))
+        states, state = self.decoder.advance(ids[:, :-1], state)
+        meant = ids[:, 1:]
+        if mask.device.type == "cpu" and bool(mask.all()):
+            return Writing(states.flatten(0, 1), meant.flatten(), self.decoder.vocabulary, state)
+        return Writing(states[mask], meant[mask], self.decoder.vocabulary, state)
+
+    def costs(self, length: int) -> list[Cost]:
+        """One entry a layer; read and written sequences have `length` positions each."""
+        costs: list[Cost] = []
+        if self.input is not None and self.encoder is not None:
+            inner = self.input.length_after(length)
+            costs += [cost.below("input") for cost in self.input.costs(length)]
+            costs += [cost.below("encoder") for cost in self.encoder.costs(inner)]
+            if self.shared:
+                costs[0] = Cost(name="input.embedding", parameters=0, parameters_formula="the decoder's", memory=length)
+        return [*costs, *(cost.below("decoder") for cost in self.decoder.costs(length))]
+
+
+def build_model(config: ModelConfig, facts: Facts) -> Model | Writer:
+    """The model that these settings describe."""
+    return Model(config, facts) if config.decoder is None else Writer(config, facts)
+
+
 def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def sketch(config: ModelConfig, facts: Facts) -> Model:
+def sketch(config: ModelConfig, facts: Facts) -> Model | Writer:
     """The model without memory for its weights: enough to count and to name them."""
     with torch.device("meta"):
-        return Model(config, facts)
+        return build_model(config, facts)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional
 
+from seqlab.nn.loss import linear_cross_entropy
 from seqlab.outputs.pools import kl_penalty, overlap_penalty
-from seqlab.parts import Batch, Objective, Output, Term
+from seqlab.parts import Batch, Objective, Output, Term, Writing
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,19 @@ class SquaredError(Objective):
         assert batch.target is not None
         total = functional.mse_loss(output.reply.scores.squeeze(-1), batch.target, reduction="sum")
         return Term(total, batch.size)
+
+
+@dataclass(frozen=True)
+class NextToken(Objective):
+    """−log p(the id that comes next), summed over all ids to be written; `smoothing` is spread over the whole vocabulary."""
+
+    smoothing: float = 0.0
+    name = "next token"
+
+    def __call__(self, output: Writing, batch: Batch) -> Term:
+        vocabulary = output.vocabulary
+        total = linear_cross_entropy(output.states, vocabulary.weight, vocabulary.bias, output.targets, self.smoothing)
+        return Term(total, batch.count)
 
 
 PENALTIES: dict[str, Callable[[Tensor], Tensor]] = {"overlap": overlap_penalty, "kl": kl_penalty}

@@ -1,18 +1,19 @@
 """The roles: what a model is made of. Read this file first.
 
 A model is read → encode → answer: an Input turns a batch into a `Seq`, an Encoder turns a `Seq` into a `Seq`,
-a Pool and a Head turn it into a Reply. Each role has a family of settings (`InputConfig`, ...), whose classes live
-beside the modules they build. A part never sees another part's settings, the vocabulary, the device or the rank.
+and either a Pool and a Head turn it into a Reply, or a Decoder writes a sequence of its own while it reads it. Each
+role has a family of settings (`InputConfig`, ...), whose classes live beside the modules they build. A part never sees
+another part's settings, the vocabulary, the device or the rank.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from seqlab.config import Variant
@@ -31,14 +32,27 @@ class Batch:
     """B: class numbers or real numbers; None when there is nothing to compare with."""
     rows: Tensor
     """B: which examples these are."""
+    written: Seq | None = None
+    """B U+1: ids that a decoder learns to write, from the mark of the start on. It is fed all but the last of them."""
+    follows: bool = False
+    """True when each row goes on where the same row of the batch before it ended."""
 
     @property
     def size(self) -> int:
         return len(self.rows)
 
+    @property
+    def count(self) -> int:
+        """How many answers are asked for: one a row, or one for each id to be written."""
+        return self.size if self.written is None else int(self.written.mask[:, 1:].sum())
+
     def to(self, device: torch.device) -> Batch:
-        inputs = {name: field.to(device) for name, field in self.inputs.items()}
-        return Batch(inputs, None if self.target is None else self.target.to(device), self.rows)
+        return replace(
+            self,
+            inputs={name: field.to(device) for name, field in self.inputs.items()},
+            target=None if self.target is None else self.target.to(device),
+            written=None if self.written is None else self.written.to(device),
+        )
 
 
 @dataclass(frozen=True)
@@ -58,11 +72,64 @@ class Reply:
 
 @dataclass(frozen=True)
 class Output:
-    """All that a model computed for a batch."""
+    """All that a model with a pool and a head computed for a batch."""
 
     states: Seq
     pooled: Pooled
     reply: Reply
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What a model with a decoder computed for a batch, at every position that has an id to be written."""
+
+    states: Float[Tensor, "N E"]
+    targets: Int[Tensor, " N"]
+    vocabulary: nn.Linear
+    """E → V: the scores are vocabulary(states). The objective takes them in chunks, so that they are never there at once."""
+    state: State
+    """The decoder after the last position, for batches that go on from here."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What a decoder or a causal encoder remembers between two calls. Every tensor has the rows first.
+
+    Advancing by a + b positions equals advancing by a and then by b. Beam search knows nothing else of a decoder.
+    """
+
+    fixed: dict[str, Tensor]
+    """What stays as it was at the start: keys and values of the memory, its mask."""
+    moving: dict[str, Tensor]
+    """What every call replaces: recurrent states, keys and values of the positions so far."""
+    done: int = 0
+    """Positions so far, the same for all rows."""
+
+    def widen(self, times: int) -> State:
+        """Each row `times` times, one copy after the other: B rows become B·times."""
+        def wide(some: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {name: tensor.repeat_interleave(times, dim=0) for name, tensor in some.items()}
+
+        return State(wide(self.fixed), wide(self.moving), self.done)
+
+    def pick(self, rows: Int[Tensor, " M"], same_memory: bool = False) -> State:
+        """These rows, in this order. same_memory: each new row has the memory of the row it replaces, which then stays."""
+        fixed = self.fixed if same_memory else {name: tensor.index_select(0, rows) for name, tensor in self.fixed.items()}
+        return State(fixed, {name: tensor.index_select(0, rows) for name, tensor in self.moving.items()}, self.done)
+
+    def below(self, name: str) -> State:
+        """The state of a part: what is called `name.…`, without that."""
+        def inner(some: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {key[len(name) + 1 :]: tensor for key, tensor in some.items() if key.startswith(f"{name}.")}
+
+        return State(inner(self.fixed), inner(self.moving), self.done)
+
+    def detach(self) -> State:
+        """The same numbers, without what made them."""
+        def cut(some: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {name: tensor.detach() for name, tensor in some.items()}
+
+        return State(cut(self.fixed), cut(self.moving), self.done)
 
 
 @dataclass(frozen=True)
@@ -143,6 +210,14 @@ class Encoder(Part):
     @abstractmethod
     def forward(self, x: Seq) -> Seq: ...
 
+    def begin(self, rows: int, memory: Seq | None = None) -> State:
+        """Before the first position. Causal encoders have this; `memory` is for those that look at one themselves."""
+        raise NotImplementedError(f"{type(self).__name__} is not causal")
+
+    def extend(self, values: Float[Tensor, "B U D"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
+        """The next positions: what `forward` gives at them, from the state that the positions before them left."""
+        raise NotImplementedError(f"{type(self).__name__} is not causal")
+
 
 class Pool(Part):
     """Turns the states of a row into one vector. `context` (B C) is something else to look at, where a pool can."""
@@ -160,13 +235,33 @@ class Head(Part):
     def forward(self, states: Float[Tensor, "N D"]) -> Reply: ...
 
 
+class Decoder(Part):
+    """Writes a sequence of its own, id by id, while it reads a memory: T slots, one slot, or none (a language model).
+
+    Teacher forcing is `advance` over all ids, decoding is `advance` by one, a prompt is `advance` by many. The scores of
+    the next id are `vocabulary(states)`. The first id it is fed is the mark of the start.
+    """
+
+    vocabulary: nn.Linear
+    """E → V; its weight may be the embedding's."""
+
+    @abstractmethod
+    def start(self, memory: Seq | None, rows: int) -> State:
+        """Before the first id. `rows` matters where there is no memory to count them by."""
+
+    @abstractmethod
+    def advance(self, fed: Int[Tensor, "B U"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
+        """Feed the next ids; the states after each, and where it then stands."""
+
+
 class Objective(ABC):
     """One term of the loss. Its count comes from the batch alone."""
 
     name: ClassVar[str]
 
     @abstractmethod
-    def __call__(self, output: Output, batch: Batch) -> Term: ...
+    def __call__(self, output: Any, batch: Batch) -> Term:
+        """`output` is the model's Output, or its Writing."""
 
 
 # Their settings ------------------------------------------------------------------------------------------------
@@ -188,6 +283,10 @@ class EncoderConfig(Variant):
     @abstractmethod
     def build(self, width_in: int) -> Encoder: ...
 
+    @abstractmethod
+    def as_causal(self) -> EncoderConfig:
+        """The same encoder as the body of a decoder; a UserError where it can't be causal."""
+
 
 class PoolConfig(Variant):
     """Settings of a pool."""
@@ -202,6 +301,14 @@ class HeadConfig(Variant):
 
     @abstractmethod
     def build(self, width_in: int, outputs: int) -> Head: ...
+
+
+class DecoderConfig(Variant):
+    """Settings of a decoder."""
+
+    @abstractmethod
+    def build(self, memory: int | None, symbols: int) -> Decoder:
+        """`memory` is the width of what it reads; None: there is nothing to read. `symbols` is how many ids it can write."""
 
 
 # Looking inside ------------------------------------------------------------------------------------------------

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import nn
 
 from seqlab import config
 from seqlab.config import Tree
 from seqlab.data.batches import Plan
-from seqlab.data.store import Store
 from seqlab.errors import Stopped, UserError
 from seqlab.files import folder_beside
 from seqlab.finish import SCORES, finish
-from seqlab.metrics import Accuracy, MacroF1
-from seqlab.model import Model, count_parameters, sketch
-from seqlab.run import BASELINE, CONFIG, Run, load, read_facts, write_run
-from seqlab.settings import Settings, Wishes, completed, planned, read_file, sensible_epochs
-from seqlab.tasks import classify
-from seqlab.tasks.classify import Classify, ClassifyFacts, Files, Prepared
+from seqlab.model import build_model, count_parameters, sketch
+from seqlab.run import load
+from seqlab.settings import Settings, Wishes, completed, planned, read_file
+from seqlab.tasks.task import Files, Prepared, TaskFacts
 from seqlab.training.budget import Budget
-from seqlab.training.loop import Checked, Counters, Training
+from seqlab.training.loop import Counters, Training
 from seqlab.training.progress import Progress, duration
+from seqlab.uses.run import BASELINE, CONFIG, Run, read_facts, write_run
 
 BASELINE_SHARE = 0.1
 """Of a budget in minutes, what the baseline may take at the most."""
@@ -65,32 +61,33 @@ def train(
 def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, started: float) -> Run:
     """A new run. Nothing is written before the settings and the data have been looked at."""
     first = wishes.settings()
-    assert isinstance(first.task, Classify)
     if not first.data.train:
-        raise UserError(what="No data is named.", why="Training needs a file.", fix="Write: seqlab train classify reviews.csv")
+        fix = f"Write: seqlab train {first.task.kind} {first.task.data_example}"
+        raise UserError(what="No data is named.", why="Training needs a file.", fix=fix)
     folder = choose_folder(out, first.data.train, wishes.model_name(first))
-    classify.objectives(first.task, first.model)    # refuses settings that contradict each other
+    first.task.objectives(first.model)    # refuses settings that contradict each other
     refuse_missing_device(first.training.device)
     files = _looked_at(first, progress)
-    settings = completed(wishes.settings(files.size), files.size)
-    prepared = files.prepare(settings.model)
+    size = replace(files.size, minutes=first.training.minutes)
+    settings = completed(wishes.settings(size), size)
+    prepared = files.prepare(settings.data, settings.model)
     settings = _with_budget(settings, prepared)
     refuse_too_little(settings, prepared.facts, started)
     sketch(settings.model, prepared.facts.parts)    # refuses parts that do not fit together
     with folder_beside(folder) as beside:
-        write_run(beside, settings, prepared.facts, prepared.reading)
+        write_run(beside, settings, prepared)
     return Session(folder, settings, prepared, files, progress, started).run()
 
 
 def resume(folder: Path, progress: Progress, started: float) -> Run:
     """Go on exactly where a stopped run was."""
     settings = config.build(Settings, _stored_tree(folder), str(folder / CONFIG))
-    facts = read_facts(folder)
+    facts = read_facts(folder, settings.task)
     if (folder / SCORES).exists():
         progress.say(f"{folder} was finished already; nothing is left to do.")
         return load(folder)
     files = _looked_at(settings, progress)
-    prepared = files.prepare(settings.model)
+    prepared = files.prepare(settings.data, settings.model)
     if prepared.facts.fingerprint != facts.fingerprint:
         raise UserError(
             what=f"The data of {folder} has changed since the run was started.",
@@ -113,8 +110,8 @@ class Session:
         training = self.settings.training
         if training.threads:
             torch.set_num_threads(training.threads)
-        if self.wants_baseline():
-            self.train_baseline()
+        if training.baseline and not (self.folder / BASELINE).exists():
+            self.learn_baseline()
         counters = self.fit(resumed, reserve_for(self.prepared.facts))
         return finish(self.folder, self.prepared, self.files, counters.step, self.started)
 
@@ -122,52 +119,63 @@ class Session:
         """Train the model itself. With a budget in minutes, `reserve` seconds are kept for what comes after."""
         settings, prepared = self.settings, self.prepared
         training = settings.training
-        assert isinstance(settings.task, Classify)
         torch.manual_seed(training.seed)
-        model = Model(settings.model, prepared.facts.parts).to(training.device)
+        model = build_model(settings.model, prepared.facts.parts).to(training.device)
         self.progress.say(
             f"{count_parameters(model):,} parameters, {prepared.facts.rows['train']:,} training rows, "
             f"{_counted(torch.get_num_threads(), 'thread')}. Everything goes to {self.folder}"
         )
         plan = make_plan(settings, prepared)
-        most = training.steps or 2 * sensible_epochs(prepared.facts.rows["train"]) * len(plan.epoch(0)) // training.accumulate
         rows = prepared.facts.rows
+        most = training.steps or int(2 * settings.task.epochs(rows["train"]) * len(plan.epoch(0)) / training.accumulate)
         scorings = 1.2 + rows.get("test", rows["valid"]) / rows["valid"]
         budget = Budget(steps=max(1, most), minutes=training.minutes, started=self.started, reserve=reserve, scorings=scorings)
         trainer = Training(
-            model, classify.objectives(settings.task, settings.model), training, plan,
-            load=_loader(prepared.stores["train"]), validate=validator(prepared.stores["valid"], prepared.facts, training.device),
+            model, settings.task.objectives(settings.model), training, plan,
+            load=prepared.load, validate=lambda some: prepared.validate(some, training.device),
             budget=budget, folder=self.folder, progress=self.progress,
         )
         if resumed:
             trainer.resume()
         return trainer.run()
 
-    def wants_baseline(self) -> bool:
-        """Unless it is there, not asked for, the model itself, or would eat up the minutes before its first step."""
-        training = self.settings.training
-        if not training.baseline or self.settings.model.input.kind == "bag" or (self.folder / BASELINE).exists():
+    def learn_baseline(self) -> None:
+        """Something simple learnt from the same rows, to stand beside the model."""
+        folder = self.folder / f".{BASELINE}.part"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        began = time.monotonic()
+        said = self.prepared.learn_baseline(folder)
+        if not said and self.worth_a_bag():
+            said = self.train_bag(folder)
+        if said:
+            folder.rename(self.folder / BASELINE)
+            self.progress.say(f"{said}, in {duration(time.monotonic() - began)}")
+        else:
+            folder.rmdir()
+
+    def worth_a_bag(self) -> bool:
+        """Unless the model itself is one, or it would eat up the minutes before the first step."""
+        training, reads = self.settings.training, self.settings.model.input
+        if self.settings.task.kind != "classify" or reads is None or reads.kind == "bag":
             return False
-        seconds = self.files.survey.train.characters / GRAMS_A_SECOND
+        seconds = self.files.characters / GRAMS_A_SECOND
         if training.minutes is None or seconds < BASELINE_SHARE * 60.0 * training.minutes:
             return True
         self.progress.say(f"The baseline bow is left out: reading this much text for it would take about {duration(seconds)}.")
         return False
 
-    def train_baseline(self) -> None:
+    def train_bag(self, folder: Path) -> str:
         """A bag of words on the same rows, into a run folder of its own."""
-        began = time.monotonic()
         minutes = self.settings.training.minutes
         overrides = {f"data.{key}": value for key, value in config.dump(self.settings.data).items()}
-        overrides |= {"task.target": self.files.task.target, "training.seed": self.settings.training.seed}
+        overrides |= {f"task.{key}": value for key, value in config.dump(self.settings.task).items() if key == "target"}
+        overrides |= {"training.seed": self.settings.training.seed}
         wishes = Wishes(task="classify", preset="bow", overrides=overrides)
         settings = completed(wishes.settings(self.files.size), self.files.size)
-        prepared = self.files.prepare(settings.model)
+        prepared = self.files.prepare(settings.data, settings.model)
         settings = _with_budget(settings, prepared)
-        folder = self.folder / f".{BASELINE}.part"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        write_run(folder, settings, prepared.facts, prepared.reading)
+        write_run(folder, settings, prepared)
         session = Session(folder, settings, prepared, self.files, Progress(quiet=True), time.monotonic())
         if minutes is not None:
             training = replace(settings.training, steps=None, minutes=BASELINE_SHARE * minutes)
@@ -178,18 +186,17 @@ class Session:
             fix = f"Start it with: seqlab train --resume {self.folder}"
             raise Stopped(stop.exit_code - 128, "Stopped before training began.", fix=fix) from None
         shutil.rmtree(folder / "resume")
-        folder.rename(self.folder / BASELINE)
         score = abs(counters.best_score or 0.0)
-        name = "squared error" if prepared.facts.target == "number" else "accuracy"
-        self.progress.say(f"Baseline bow: valid {name} {score:.4f}, in {duration(time.monotonic() - began)}")
+        name = "squared error" if overrides["task.target"] == "number" else "accuracy"
+        return f"Baseline bow: valid {name} {score:.4f}"
 
 
-def reserve_for(facts: ClassifyFacts) -> float:
+def reserve_for(facts: TaskFacts) -> float:
     """Seconds that scoring and the report will take; the training loop adds what a validation takes."""
     return 3.0 + sum(count for split, count in facts.rows.items() if split != "train") / 2500.0
 
 
-def refuse_too_little(settings: Settings, facts: ClassifyFacts, started: float) -> None:
+def refuse_too_little(settings: Settings, facts: TaskFacts, started: float) -> None:
     """Reading took its time: is enough of the minutes left to train, validate once and report?"""
     minutes = settings.training.minutes
     if minutes is None:
@@ -216,9 +223,8 @@ def refuse_missing_device(device: str) -> None:
 
 
 def _looked_at(settings: Settings, progress: Progress) -> Files:
-    assert isinstance(settings.task, Classify)
     progress.say(f"Reading {', '.join(settings.data.train)}")
-    files = Files(settings.task, settings.data)
+    files = settings.task.look(settings.data)
     files.refuse_faults()
     for warning in files.warnings:
         progress.say(f"Warning: {warning}")
@@ -230,33 +236,8 @@ def _with_budget(settings: Settings, prepared: Prepared) -> Settings:
 
 
 def make_plan(settings: Settings, prepared: Prepared) -> Plan:
-    training = settings.training
-    assert training.batch_tokens is not None
-    return Plan(classify.sizes(prepared.stores["train"].fields), training.batch_tokens, training.seed)
-
-
-def _loader(store: Store) -> Callable[[np.ndarray], Any]:
-    fields, target = store.fields, classify.target_of(store)
-    return lambda rows: classify.make_batch(fields, target, rows)
-
-
-def validator(store: Store, facts: ClassifyFacts, device: str) -> Callable[[nn.Module], Checked]:
-    """What the loop calls to score the averaged weights on the validation rows."""
-    meant = classify.target_of(store)
-
-    def validate(model: nn.Module) -> Checked:
-        said = classify.scores(model, store.fields, device)
-        if facts.target == "number":
-            loss = float(np.mean((said[:, 0].astype(np.float64) - meant) ** 2))
-            error = loss * facts.spread**2
-            return Checked(-error, loss, {"valid_loss": loss, "valid_mse": error})
-        shares = classify.probabilities(said)
-        loss = float(-np.log(np.maximum(shares[np.arange(len(meant)), meant], 1e-12)).mean())
-        chosen = shares.argmax(axis=1)
-        accuracy, f1 = Accuracy()(chosen, meant), MacroF1(len(facts.labels))(chosen, meant)
-        return Checked(accuracy, loss, {"valid_loss": loss, "valid_accuracy": accuracy, "valid_f1": f1})
-
-    return validate
+    assert settings.training.batch_tokens is not None
+    return prepared.plan(settings.training.batch_tokens, settings.training.seed)
 
 
 def choose_folder(out: str | Path | None, data: Sequence[str], model: str) -> Path:

@@ -10,16 +10,22 @@ from typing import Any
 from seqlab import config
 from seqlab.config import Tree
 from seqlab.data.read import DataConfig
+from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError, did_you_mean, one_of
 from seqlab.model import ModelConfig
-from seqlab.tasks import classify_presets
+from seqlab.tasks import classify_presets, generate_presets, translate_presets
 from seqlab.tasks.classify import Classify
+from seqlab.tasks.generate import Generate
 from seqlab.tasks.task import Size, TaskConfig
+from seqlab.tasks.translate import Translate
 from seqlab.training.loop import TrainConfig
 
-PRESETS = {"classify": classify_presets.presets}
+PRESETS = {
+    "classify": classify_presets.presets, "translate": translate_presets.presets, "generate": generate_presets.presets,
+}
 """One table a task."""
-DEFAULT = {"classify": "bilstm"}
+assert set(PRESETS) == {task.kind for task in (Classify, Generate, Translate)}
+DEFAULT = {"classify": "bilstm", "translate": "transformer", "generate": "transformer"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +36,7 @@ class Settings:
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()
     training: TrainConfig = TrainConfig()
+    decode: DecodeConfig = DecodeConfig()
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,9 @@ class Wishes:
 
     def model_name(self, settings: Settings) -> str:
         """What to call the model in the name of a folder: its preset, or the encoder that a settings file asks for."""
-        return self.preset or (DEFAULT[self.task] if self.tree is None else settings.model.encoder.kind)
+        if self.preset or self.tree is None:
+            return self.preset or DEFAULT[self.task]
+        return (settings.model.encoder or settings.model.decoder or settings.task).kind
 
 
 def preset_tree(task: str, preset: str, size: Size) -> Tree:
@@ -114,14 +123,6 @@ def planned(settings: Settings, rows: int, batches_an_epoch: int) -> Settings:
     training = settings.training
     if training.steps or training.minutes:
         return settings
-    epochs = training.epochs or sensible_epochs(rows)
+    epochs = training.epochs or settings.task.epochs(rows)
     steps = max(1, round(epochs * batches_an_epoch / training.accumulate))
     return replace(settings, training=replace(training, epochs=None, steps=steps))
-
-
-def sensible_epochs(rows: int) -> int:
-    """Passes over the data after which more would mostly memorise it."""
-    for most, epochs in ((3_000, 30), (10_000, 20), (50_000, 12), (200_000, 6), (1_000_000, 3)):
-        if rows <= most:
-            return epochs
-    return 1

@@ -44,7 +44,7 @@ def test_faults_are_kept_with_their_lines_or_end_the_reading(tmp_path):
 
     found = survey(data, keep_all_faults=True)
 
-    assert [bad.place.line for bad in found.train.faults] == [3, 5] and found.train.bad == 2 and found.train.rows == 2
+    assert [bad.place.line for bad in found.train.walk.faults] == [3, 5] and found.train.walk.bad == 2 and found.train.rows == 2
     assert [problem.place.line for problem in found.problems() if problem.severity == "error"] == [3, 5]
     with pytest.raises(UserError, match=r"train\.csv:3: the text is empty"):
         survey(data)
@@ -78,7 +78,7 @@ def test_numbers_are_summed_up(tmp_path):
     roles = (*ROLES[:2], Role("label", ("label",), number=True))
     found = survey(tables(tmp_path, roles, train="a,1\nb,2\nc,x\nd,6\n"), target="number", keep_all_faults=True)
 
-    assert found.train.numbers.tolist() == [1, 2, 6] and found.train.faults[0].place.line == 4
+    assert found.train.numbers.tolist() == [1, 2, 6] and found.train.walk.faults[0].place.line == 4
     assert "from 1 to 6, half up to 2, mean 3" in "\n".join(found.lines())
     assert found.labels == []
 

@@ -49,6 +49,19 @@ def test_a_causal_encoder_never_sees_the_future(name):
         assert not torch.equal(before[:, place + 1 :], after[:, place + 1 :])
 
 
+@pytest.mark.parametrize("name", CAUSAL)
+@pytest.mark.parametrize("parts", [(40,), (1, 39), (20, 20), (3, 1, 1, 30, 5)])
+def test_extending_bit_by_bit_equals_encoding_at_once(name, parts):
+    """Whatever the steps, a causal encoder gives the states that `forward` gives."""
+    encoder, x = build(name), vectors((40, 40))
+    state, found = encoder.begin(2), []
+    for part in x.values.split(list(parts), dim=1):
+        states, state = encoder.extend(part, state)
+        found.append(states)
+    assert state.done == 40
+    assert_close(torch.cat(found, dim=1), encoder(x).values, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", SEEING)
 def test_an_encoder_that_is_not_causal_does_see_the_future(name):
     """So the flag is not merely cautious."""

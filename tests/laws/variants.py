@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from seqlab.decoders import Attending, Causal
 from seqlab.encoders import Conv, Gru, Lstm, NoEncoder, Rnn, Stack, Transformer
 from seqlab.inputs import Bag, NestedConfig, NestedContextConfig, Tokens
 from seqlab.nn.positions import Learned, NoPositions, Rotary, Sinusoidal
 from seqlab.outputs import Attention, Direct, First, Last, Linear, Max, Mean, Structured
-from seqlab.parts import Batch, EncoderConfig, Facts, HeadConfig, InputConfig, PoolConfig
+from seqlab.parts import Batch, DecoderConfig, EncoderConfig, Facts, HeadConfig, InputConfig, PoolConfig
 from seqlab.seq import Nested, Seq, mask_of
 
 WIDTH = 8
@@ -92,6 +93,51 @@ HEADS: dict[str, HeadConfig] = {
     "linear hidden": Linear(hidden=(7, 5), activation="tanh"),
     "direct": Direct(),
 }
+
+
+SYMBOLS = 11
+
+
+def causal(body: EncoderConfig, **settings: object) -> Causal:
+    return Causal(width=WIDTH, body=body, **settings)    # type: ignore[arg-type]
+
+
+def attending(body: EncoderConfig, **settings: object) -> Attending:
+    return Attending(width=6, body=body, hidden=7, **settings)    # type: ignore[arg-type]
+
+
+WRITERS: dict[str, DecoderConfig] = {
+    "causal transformer": causal(small()),
+    "causal transformer post": causal(small(norm="post", layers=3), tied=False, bias=True),
+    "causal transformer rotary": causal(small(positions=Rotary())),
+    "causal transformer learned": causal(small(positions=Learned(length=40))),
+    "causal transformer local": causal(small(local=3)),
+    "causal transformer merged": causal(small(merged_query_key=True)),
+    "causal transformer concatenated": causal(small(positions=Sinusoidal(mode="concatenate", width=4)), dropout=0.2),
+    "attending lstm": attending(Lstm(width=5)),
+    "attending lstm deep": attending(Lstm(width=5, layers=2, dropout=0.2), output_dropout=0.2),
+    "attending gru additive": attending(Gru(width=5), score="additive", bias=True),
+    "attending gru dot": attending(Gru(width=WIDTH), score="dot"),
+    "attending rnn scaled": attending(Rnn(width=WIDTH), score="scaled-dot", tied=False),
+    "attending lstm feeding": attending(Lstm(width=5), feeding=True, context="every-step"),
+    "attending gru early": attending(Gru(width=5), attend="early"),
+    "attending lstm early": attending(Lstm(width=5, layers=2), attend="early", score="additive", context="every-step"),
+    "attending rnn early backward": attending(Rnn(width=4), attend="early", begin="backward"),
+    "attending lstm none": attending(Lstm(width=5), attend="none"),
+    "attending gru none every step": attending(Gru(width=5), attend="none", context="every-step"),
+    "attending conv": attending(Conv(width=6, layers=2, residual=True)),
+    "attending conv none": attending(Conv(width=6, layers=2), attend="none"),
+}
+"""Decoders that read a memory; each of them is also a language model when there is none."""
+LANGUAGE: dict[str, DecoderConfig] = {
+    "causal lstm": causal(Lstm(width=5, layers=2)),
+    "causal gru": causal(Gru(width=WIDTH), tied=False, bias=True),
+    "causal rnn": causal(Rnn(width=5)),
+    "causal conv": causal(Conv(width=6, layers=3, kernel=2)),
+    "causal stack": causal(Stack(encoders=(Conv(width=6), small(), Lstm(width=4)))),
+    "causal none": causal(NoEncoder()),
+}
+"""Decoders that can only be language models."""
 
 
 def vectors(lengths: tuple[int, ...] = LENGTHS, width: int = WIDTH, seed: int = 0) -> Seq:

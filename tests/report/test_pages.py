@@ -8,10 +8,20 @@ import pytest
 
 from seqlab.report.attention import Explanation, Map
 from seqlab.report.card import model_card
-from seqlab.report.chart import Bar, Curve, bar_chart, line_chart, thinned, tick_text, ticks
-from seqlab.report.evaluate import evaluate_labels, evaluate_numbers, majority, training_mean
+from seqlab.report.chart import Bar, Curve, bar_chart, line_chart, power_text, powers_of_ten, thinned, tick_text, ticks
+from seqlab.report.evaluate import (
+    Scores,
+    evaluate_labels,
+    evaluate_language_model,
+    evaluate_numbers,
+    evaluate_texts,
+    majority,
+    score_by_length,
+    training_mean,
+)
 from seqlab.report.html import shortened
 from seqlab.report.page import Example, Report, duration, report_html, write_report
+from seqlab.text_metrics import Bleu, SequenceErrorRate, TokenErrorRate
 
 EVIL = '<script>alert("x")</script>'
 SETTINGS = "model:\n  input: {kind: tokens}\n  encoder: {kind: lstm}\n  pool: {kind: max}\n  head: {kind: linear}\n"
@@ -71,6 +81,129 @@ def test_a_page_is_well_formed_offline_and_escapes_everything(classes):
     assert not balance.open
 
 
+WRITER = """
+data: {tokens: {kind: characters}}
+model:
+  input: %s
+  encoder: %s
+  pool: null
+  head: null
+  decoder: %s
+decode: {beam: 4}
+"""
+LANGUAGE_MODEL = WRITER % ("null", "null", "{kind: causal, body: {kind: lstm, directions: forward}}")
+
+
+def translator(**more):
+    """A report of a model that writes texts for texts, as findings gives it."""
+    meant = ["le chat dort", "la pluie tombe sur la ville", "un homme lit un livre dans le parc"] * 20
+    said = ["le chat dort", "la pluie tombe", f"un homme {EVIL}"] * 20
+    beside = {"copy": evaluate_texts(["a cat"] * 60, meant), "word table": evaluate_texts(["le le chat"] * 60, meant)}
+    scores = evaluate_texts(said, meant, baselines=beside)
+    buckets = score_by_length(Bleu(), said, meant, np.array([3, 6, 8] * 20))
+    fields = {
+        "scores": scores,
+        "split": "test",
+        "settings_text": WRITER % ("{kind: tokens}", "{kind: lstm, directions: both}", "{kind: attending, body: {kind: lstm}}"),
+        "metrics": [
+            {"step": step, "rate": 0.1, "train_loss": 5.0, "valid_loss": 4.0, "valid_bleu": bleu, "valid_chrf": 60.0 - bleu}
+            for step, bleu in ((10, 3.0), (20, 31.5), (30, 30.0))
+        ],
+        "worst": [Example(text=f"a man {EVIL}", meant="un homme", said="suis suis suis", score=12.345)],
+        "by_length": {
+            f"{one.shortest} words": Scores(task="translate", metrics={"bleu": one.score}, examples=one.examples)
+            for one in buckets
+        },
+        "rows": {"train": 29_000, "valid": 1014, "test": 60},
+    }
+    return report(["no", "yes"], **fields | more)
+
+
+def storyteller(**more):
+    """A report of a language model."""
+    random = np.random.default_rng(0)
+    units = np.stack([random.integers(20, 60, 50), random.integers(4, 12, 50)], axis=1)
+    beside = {"6-gram": evaluate_language_model(units[:, 0] * 2.5, units)}
+    fields = {
+        "scores": evaluate_language_model(units[:, 0] * 1.1, units, baselines=beside),
+        "settings_text": LANGUAGE_MODEL,
+        "metrics": [
+            {"step": step, "rate": 0.1, "train_loss": 3.0, "valid_loss": 2.0, "valid_bpc": bits, "valid_perplexity": 50.0**bits}
+            for step, bits in ((10, 4.0), (20, 1.5), (30, 1.6))
+        ],
+        "worst": [Example(text="zyzzyva", meant="", said="9.00 bits per character", score=9.0)],
+        "samples": [f"At temperature 0.5:\nthe time\n  {EVIL}\n\nthe end"],
+        "rows": {"train": 83_225, "valid": 9232},
+    }
+    return report(["no", "yes"], **fields | more)
+
+
+@pytest.mark.parametrize("made", [translator, storyteller])
+def test_pages_of_writers_are_well_formed_offline_and_escape_everything(made):
+    page = report_html(made())
+    assert "http" not in page and "<script>alert" not in page and "alert(&quot;x&quot;)" in page
+    balance = Balance()
+    balance.feed(page)
+    assert not balance.open
+    assert "What it confuses" not in page and "predicts a number" not in page and "<script>" not in model_card(made())
+
+
+def test_a_translator_is_shown_by_scores_curves_lengths_and_its_worst_texts():
+    page = report_html(translator())
+    assert "This model writes a text for a text." in page and "29,000 / 1,014 / 60" in page
+    assert "nrefs:1|case:mixed" in page and "word table (each word" in page and "decode.beam=4" in page
+    assert page.count("<polyline") == 5    # train and valid loss, BLEU, chrF, learning rate
+    assert page.count('class="best"') == 2, "the kept weights are marked for both metrics"
+    assert "BLEU by length of the source" in page and "<td class=\"l\">8 words</td><td>20</td>" in page
+    assert "suis suis suis" in page and ">12.3</td>" in page
+
+
+def test_a_language_model_shows_what_it_writes_line_by_line():
+    page = report_html(storyteller())
+    assert "continues a text, character by character" in page and "characters: train / valid" in page
+    assert "<pre>the time\n  &lt;script&gt;" in page and "\n\nthe end</pre>" in page
+    assert "bits per character" in page and "What surprised it most" in page and "<td>9.00</td>" in page
+    assert "10⁶" in page, "a perplexity that falls by powers of ten is drawn so"
+
+
+def test_the_best_validation_is_the_one_whose_weights_were_kept():
+    """Lower is better for errors, and the other metrics are marked where the deciding one is best."""
+    scores = evaluate_texts(["a b"] * 4, ["a c"] * 4, [TokenErrorRate(), SequenceErrorRate()])
+    metrics = [{"step": step, "valid_errors": share, "valid_loss": 1.0} for step, share in ((10, 0.5), (20, 0.25), (40, 0.75))]
+    page = report_html(translator(scores=scores, metrics=metrics, by_length={}))
+    x = float(re.search(r'<circle cx="([\d.]+)"[^>]* class="best"', page).group(1))
+    assert abs(x - (52 + 0.5 * (460 - 52 - 14))) < 0.1, "at step 20 of 40"
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (("{kind: tokens}", "{kind: transformer}", "{kind: causal, body: {kind: transformer}}"),
+         "tokens → transformer → causal transformer"),
+        (("{kind: tokens}", "{kind: lstm, directions: both}", "{kind: attending, attend: late, body: {kind: lstm}}"),
+         "tokens → lstm both ways → lstm with late attention"),
+        (("{kind: tokens}", "{kind: gru}", "{kind: attending, attend: none, body: {kind: gru}}"),
+         "tokens → gru → gru without attention"),
+        (("{kind: tokens}", "{kind: gru}", "{kind: attending, feeding: true, body: {kind: gru}}"),
+         "tokens → gru → gru with late attention and input feeding"),
+        (("null", "null", "{kind: causal, body: {kind: stack, encoders: [{kind: conv}, {kind: lstm}]}}"), "causal conv + lstm"),
+    ],
+)    # fmt: skip
+def test_the_recipe_of_a_writer_is_told_in_words(parts, words):
+    assert translator(settings_text=WRITER % parts).recipe == words
+
+
+def test_cards_of_writers_tell_how_to_use_them():
+    card = model_card(translator())
+    assert "Trained on 29,000 pairs, with 1,014 validation and 60 test pairs kept apart" in card
+    assert "seqlab evaluate . sources.txt,targets.txt" in card and "[0].text" in card and "one of its labels" not in card
+    assert "`nrefs:1|case:mixed" in card and "| 8 words | 20 |" in card and "seqlab explain" in card
+    assert "seqlab explain" not in model_card(translator(maps=())), "a model without attention explains nothing"
+    card = model_card(storyteller())
+    assert "Trained on 83,225 characters" in card and "Scored on 50 validation lines" in card
+    assert 'seqlab predict . "how it begins"' in card and "likely, not true" in card
+
+
 def test_the_page_tells_the_honest_sentence_and_the_curves():
     page = report_html(report(["no", "yes"]))
     assert "bow is better by" in page and "use it" in page
@@ -121,6 +254,18 @@ def test_values_that_are_not_finite_are_left_out():
     drawn = line_chart("loss", [Curve("train", [1, 2, 3], [1.0, float("nan"), float("inf")])])
     assert "nan" not in drawn and "inf" not in drawn
     assert line_chart("loss", [Curve("train", [], [])]) == ""
+
+
+def test_powers_of_ten_enclose_the_values_and_are_few():
+    for low, high in ((3, 900), (0.02, 5e9), (1, 1e30)):
+        marks = powers_of_ten(low, high)
+        assert marks[0] <= low and marks[-1] >= high and 2 <= len(marks) <= 7
+    assert [power_text(mark) for mark in powers_of_ten(0.5, 200)] == ["10⁻¹", "10⁰", "10¹", "10²", "10³"]
+
+
+def test_bars_without_a_finite_value_are_left_out():
+    assert bar_chart("perplexity", [Bar("a", float("inf"), 1.0, float("inf"))]) == ""
+    assert bar_chart("perplexity", [Bar("a", float("nan"), 1.0, 2.0), Bar("b", 2.0, 1.0, 3.0)]).count("<rect") == 1
 
 
 def test_long_curves_are_thinned_and_keep_their_end():

@@ -32,17 +32,37 @@ class Position:
 class Plan:
     """All batches of all epochs."""
 
-    def __init__(self, sizes: NDArray[np.int64], budget: int, seed: int, most_rows: int | None = None) -> None:
-        """sizes: positions of each row. budget: rows × longest row of a batch, at most (a longer row comes alone)."""
+    carries = False
+    """True when the rows of a batch go on where those of the batch before it ended."""
+
+    def __init__(
+        self,
+        sizes: NDArray[np.int64],
+        budget: int,
+        seed: int,
+        most_rows: int | None = None,
+        beside: NDArray[np.int64] | None = None,
+    ) -> None:
+        """sizes: positions of each row. budget: rows × longest row of a batch, at most (a longer row comes alone).
+
+        beside: positions that each row has on its other side; the longer side is what counts for the budget.
+        """
         self.sizes = np.asarray(sizes, np.int64)
+        self.beside = None if beside is None else np.asarray(beside, np.int64)
+        self.longer = self.sizes if self.beside is None else np.maximum(self.sizes, self.beside)
         self.budget, self.seed, self.most_rows = budget, seed, most_rows
 
     def epoch(self, number: int) -> list[Rows]:
         """The row numbers of each batch, every row once."""
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
         noise = random.random(len(self.sizes))
-        order = np.argsort(self.sizes * (1 + JITTER * noise) + noise, kind="stable")
-        batches = cut(order, self.sizes, self.budget, self.most_rows)
+        jittered = self.sizes * (1 + JITTER * noise) + noise
+        if self.beside is None:
+            order = np.argsort(jittered, kind="stable")
+        else:    # rows of one size by their other side, up and down in turn, so that neighbours are always alike
+            turns = np.where(jittered.astype(np.int64) % 2, 1, -1)
+            order = np.lexsort((turns * (self.beside + noise), jittered.astype(np.int64)))
+        batches = cut(order, self.longer, self.budget, self.most_rows)
         return [batches[place] for place in random.permutation(len(batches))]
 
     def after(self, position: Position) -> Iterator[tuple[Position, Rows]]:

@@ -20,6 +20,8 @@ class Role(NamedTuple):
     """Whether the column must be there and its cells must not be empty."""
     number: bool = False
     """Whether its cells must be numbers."""
+    in_order: bool = False
+    """Whether without a usual name it is the first column that no other role has."""
 
 
 class Layout(NamedTuple):
@@ -60,32 +62,38 @@ def layout_of(
     guesses = by_content(columns, rows, roles)
     found: dict[str, str] = {}
     for role in roles:
+        free = [column for column in columns if column not in found.values() and column not in told.values()]
         if role.name in told:
             column = _match(told[role.name], columns)
         elif header:
-            free = [column for column in columns if column not in found.values() and column not in told.values()]
             column = next((match for name in role.usual if (match := _match(name, free))), None)
         else:
-            column = guesses.get(role.name)
+            column = None if role.in_order else guesses.get(role.name)
         if column:
             found[role.name] = column
-        elif role.required or role.name in told:
+    for role in roles:
+        free = [column for column in columns if column not in found.values()]
+        if role.in_order and role.name not in (*found, *told) and role.required and free:
+            found[role.name] = free[0]
+        if role.name not in found and (role.required or role.name in told):
             raise _missing(file, role, told.get(role.name), columns, guesses, header)
-    return Layout(columns, header, named, found)
+    return Layout(columns, header, named, {role.name: found[role.name] for role in roles if role.name in found})
 
 
 def is_header(first: Cells, rest: Sequence[Cells], roles: Sequence[Role], told: Mapping[str, str]) -> bool:
     """Whether the first row names the columns.
 
-    It does when a cell is a name we look for. Otherwise it does when its cells look like names, never come again in
-    their columns, and stand over a column of numbers or of few values, of which they would be another one.
+    It does when a cell is a name we look for; for roles in order, whose cells may be any word, when every role has its
+    name there. Otherwise it does when its cells look like names, never come again in their columns, and stand over a
+    column of numbers or of few values, of which they would be another one.
     """
     names = {cell.strip().lower() for cell in first}
     if told and all(name.lower() in names for name in told.values()):
         return True
     if told and all(name.isdigit() for name in told.values()):
         return False
-    if any(name in names for role in roles for name in role.usual):
+    usual = [any(name in names for name in role.usual) for role in roles]
+    if any(usual) and (all(usual) or not roles[0].in_order):
         return True
     below = [row for row in rest if len(row) == len(first)]
     if len(below) < 2 or len(names) < len(first) or not all(_NAME.fullmatch(cell.strip()) for cell in first):
@@ -117,6 +125,12 @@ def by_content(columns: Sequence[str], rows: Sequence[Cells], roles: Sequence[Ro
 
 
 def _missing(file: str, role: Role, told: str | None, columns: list[str], guesses: Mapping[str, str], header: bool) -> UserError:
+    if role.in_order and not told and len(columns) == 1:
+        return UserError(
+            what=f"{file}: there is one column, but every row needs a {role.name}, too.",
+            why="A table of pairs has two columns: .csv with a comma between them, .tsv with a tab.",
+            fix="Add the column, or give the pairs as two files of lines: train.en,train.fr",
+        )
     wanted = told or role.usual[0]
     guess = guesses.get(role.name) or columns[0]
     asked = f'"{told}"' if told else f"for the {role.name}: none is named {one_of(role.usual[:4])}"

@@ -67,6 +67,11 @@ class Reading(ABC):
     @abstractmethod
     def save(self, folder: Path) -> None: ...
 
+    def saved(self, folder: Path) -> Reading:
+        """The same, once it is in the folder."""
+        self.save(folder)
+        return self
+
     @abstractmethod
     def load(self, folder: Path) -> Reading: ...
 

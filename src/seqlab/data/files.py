@@ -43,10 +43,19 @@ class Source:
     name: str
     """What the user calls it."""
     path: Path
+    sides: tuple[Source, ...] = ()
+    """The two files of parallel text, whose lines belong together; `path` is the first one's."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All files that are read."""
+        return tuple(side.path for side in self.sides) or (self.path,)
 
     @property
     def format(self) -> str:
-        """csv, tsv, jsonl, parquet or txt, by the name; empty for standard input, which has none."""
+        """csv, tsv, jsonl, parquet or txt, by the name; parallel for two files; empty for standard input, which has no name."""
+        if self.sides:
+            return "parallel"
         return FORMATS.get(Path(self.name.lower().removesuffix(".gz")).suffix, "")
 
 
@@ -59,12 +68,27 @@ def find(names: Sequence[str]) -> list[Source]:
             sources.append(Source("standard input", _standard_input()))
         elif not path.exists() and glob.has_magic(name):
             sources += [_checked(found, Path(found)) for found in sorted(glob.glob(str(path), recursive=True)) or [name]]
+        elif not path.exists() and any(Path(part).expanduser().exists() for part in name.split(",") if part):
+            sources.append(_joined(name))
         else:
             sources.append(_checked(name, path))
     return sources
 
 
-def _checked(name: str, path: Path) -> Source:
+def _joined(name: str) -> Source:
+    """Parallel text: two files joined by a comma, `train.en,train.fr`. Whatever their endings, they are lines of text."""
+    parts = name.split(",")
+    if len(parts) != 2 or not all(parts):
+        raise UserError(
+            what=f"{name}: a comma joins {len(parts)} names here.",
+            why="A comma joins the two files of parallel text; the files of one data set have spaces between them.",
+            fix="Write: train.en,train.fr",
+        )
+    sides = tuple(_checked(part, Path(part).expanduser(), any_ending=True) for part in parts)
+    return Source(name, sides[0].path, sides)
+
+
+def _checked(name: str, path: Path, any_ending: bool = False) -> Source:
     source = Source(name, path)
     if path.is_dir():
         inside = sorted(child.name for child in path.iterdir() if Source(child.name, child).format)
@@ -82,7 +106,7 @@ def _checked(name: str, path: Path) -> Source:
             why=f"We looked in {path.parent.resolve()}" + ("." if near else ", which does not exist or is empty."),
             fix="Check the name, or give the whole path.",
         )
-    if not source.format:
+    if not source.format and not any_ending:
         other = "Save the table as .csv, or rename the file."
         if path.name.lower().endswith(".json"):
             other = f"One object a line is read: jq -c '.[]' {name} > {path.stem}.jsonl"

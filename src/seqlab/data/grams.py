@@ -36,7 +36,7 @@ CHUNK = 1_000_000
 REMEMBERED = 500_000
 """Words whose hash is kept."""
 
-_WORD = re.compile(WORD)
+_WORD = re.compile(WORD["marks"])
 _BREAK = re.compile(BREAK)
 _MULTIPLIERS = tuple(np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))
 _SECOND_TEXT = np.uint64(0x5851F42D4C957F2D)

@@ -26,6 +26,7 @@ __all__ = ["Bad", "DataConfig", "Place", "Role", "Row", "Table"]
 
 SAMPLED_ROWS = 300
 SAMPLED_CHARACTERS = 2_000_000
+IN_PAIRS = "; two files of lines: train.en,train.fr; or, if tabs separate its columns, rename it to .tsv"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +53,10 @@ class DataConfig:
     """Bytes of a line, at most. A longer one mostly means a broken quote or a file without line breaks."""
     tokens: TokensConfig = field(default_factory=Words)
     """How text is cut into pieces."""
+    target_tokens: TokensConfig | None = None
+    """How the written side is cut, where there is one; empty: as the side that is read."""
     length: Positive = 512
-    """Pieces kept of a text: of a longer one a third from its head, the rest from its tail."""
+    """Pieces kept of a text: of a longer one a third from its head, the rest from its tail. Longer pairs are not trained on."""
     sentences: Positive = 60
     """Sentences kept of a text, where a model reads sentences."""
     sentence_length: Positive = 60
@@ -116,7 +119,9 @@ class Table:
     def __iter__(self) -> Iterator[Row | Bad]:
         for source in self.sources:
             layout = self._layout(source)
-            if layout.named:
+            if source.sides:
+                yield from self._parallel_rows(source, layout)
+            elif layout.named:
                 for place, record in self._objects(source):
                     yield record if isinstance(record, Bad) else self._named_row(place, record, layout)
             else:
@@ -197,6 +202,41 @@ class Table:
             if cells:
                 yield start, cells
 
+    # Lines of two files ----------------------------------------------------------------------------------------------
+
+    def _parallel_rows(self, source: Source, layout: Layout) -> Iterator[Row | Bad]:
+        """Line n of one file with line n of the other. A line that is empty in both is none."""
+        roles = list(layout.found)
+        for number, lines in self._parallel(source):
+            places = [Place(side.name, number) for side in source.sides]
+            texts = [None if line is None else _bare(line) for line in lines]
+            if long := [side for side, text in zip(source.sides, texts, strict=True) if text is None]:
+                yield self._too_long(long[0], number)
+                continue
+            empty = [not (text or "").strip() for text in texts]
+            if any(empty) and not all(empty):
+                role = roles[empty.index(True)]
+                what, fix = f"the {role} is empty.", f"Give it a {role}, or remove the line from both files."
+                yield Bad(places[empty.index(True)], what, fix)
+            elif not any(empty):
+                cells = {role: text or "" for role, text in zip(roles, texts, strict=True)}
+                yield Row(places[0], cells, cells)
+
+    def _parallel(self, source: Source) -> Iterator[tuple[int, tuple[str | None, str | None]]]:
+        """Numbered lines of both files; a UserError when one has more than the other."""
+        one, two = (iter(Lines(side, self.config.encoding, self.config.longest_line)) for side in source.sides)
+        for number, (first, second) in enumerate(itertools.zip_longest(one, two), 1):
+            if first is None or second is None:
+                counts = [number - (first is None) + sum(1 for _ in one), number - (second is None) + sum(1 for _ in two)]
+                names = [side.name for side in source.sides]
+                has = " and ".join(f"{name} has {count:,} lines" for name, count in zip(names, counts, strict=True))
+                raise UserError(
+                    what=f"{has}.",
+                    why="Line n of one file belongs to line n of the other, so they must have equally many.",
+                    fix=f"Look for lines that were lost or broken in two: paste {' '.join(names)} | less",
+                )
+            yield number, (first[1], second[1])
+
     # Named values: jsonl, parquet ----------------------------------------------------------------------------------
 
     def _objects(self, source: Source) -> Iterator[tuple[Place, dict[str, Any] | Bad]]:
@@ -250,6 +290,8 @@ class Table:
 
     def _find_layout(self, source: Source) -> Layout:
         kind, told = self._format(source), self.config
+        if kind == "parallel":
+            return self._two_sides(source)
         if kind in ("jsonl", "parquet"):
             objects = [found for _, found in itertools.islice(self._objects(source), SAMPLED_ROWS)]
             names = list(dict.fromkeys(name for found in objects if not isinstance(found, Bad) for name in found))
@@ -283,10 +325,20 @@ class Table:
             raise UserError(
                 what=f"{source.name}: a .txt file holds one text a line, and no {one_of(more)}.",
                 why=f"Each row needs a {one_of(more)}, too.",
-                fix="Use a table: .csv .tsv .jsonl .parquet",
+                fix="Use a table: .csv .tsv .jsonl .parquet" + (IN_PAIRS if self.roles[0].in_order else ""),
             )
         layout_of(source.name, sample, (), {}, header=False, named=False)    # it must not be empty
         return Layout([self.roles[0].name], False, False, {self.roles[0].name: self.roles[0].name})
+
+    def _two_sides(self, source: Source) -> Layout:
+        """Parallel files are two columns, source and target, and have no header."""
+        if not self.roles[0].in_order:
+            raise UserError(
+                what=f"{source.name}: a comma joins two files of parallel text, which this task does not read.",
+                why=f"It reads tables with columns for {' and '.join(role.name for role in self.roles if role.required)}.",
+                fix=f"If these are files of one data set, put a space between them: {source.name.replace(',', ' ')}",
+            )
+        return Layout(["source", "target"], False, False, {"source": "source", "target": "target"})
 
     def _format(self, source: Source) -> str:
         return source.format or _sniffed(source, self.roles)

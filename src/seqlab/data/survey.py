@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,13 +24,15 @@ SHOWN = 10
 SHOWN_LABELS = 30
 BAR = 30
 NO_LABEL = -1
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
 
 @dataclass(frozen=True)
 class Problem:
     """Something a person should know about the data."""
 
-    severity: Literal["error", "warning", "note"]
+    severity: Severity
     what: str
     place: Place | None
     fix: str
@@ -39,36 +41,68 @@ class Problem:
         return f"{self.place}: {self.what}" if self.place else self.what
 
 
+class Walk:
+    """The good rows of a table, one after the other; where each stands and what the others lack is kept.
+
+    A bad row ends it with its error, unless the table skips them (data.on_bad=skip) or all are to be kept.
+    """
+
+    def __init__(self, table: Table, keep_all: bool) -> None:
+        self.table, self.keep_all = table, keep_all
+        self.skipped = table.config.on_bad == "skip"
+        """Whether bad rows are left out or an error."""
+        self.faults: list[Bad] = []
+        """The first thousand."""
+        self.bad = 0
+        self._names: dict[str, int] = {}
+        self._files, self._lines = array("I"), array("I")
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        for row in self.table:
+            if isinstance(row, Row):
+                self._files.append(self._names.setdefault(row.place.file, len(self._names)))
+                self._lines.append(row.place.line)
+                yield row.cells
+                continue
+            if not (self.skipped or self.keep_all):
+                raise row.error()
+            self.bad += 1
+            if len(self.faults) < KEPT_FAULTS:
+                self.faults.append(row)
+
+    def place(self, row: int) -> Place:
+        return Place(list(self._names)[self._files[row]], self._lines[row])
+
+
 @dataclass(frozen=True)
-class Split:
+class Rows:
     """One data set: a number for each good row, in the order of the rows."""
 
     name: str
+    walk: Walk
+    """Where the rows stand, and what is wrong with the bad ones."""
     hashes: NDArray[np.uint64]
-    """Of the text (both texts of a pair): equal texts have equal ones."""
-    words: NDArray[np.uint32]
-    labels: NDArray[np.int64]
-    """Place of the label in Survey.labels; labels that training does not have come after them. -1: no label."""
-    numbers: NDArray[np.float64]
-    """The targets, where they are numbers."""
-    files: NDArray[np.uint32]
-    lines: NDArray[np.uint32]
-    names: tuple[str, ...]
-    """Of the files."""
+    """Of what is read: equal texts have equal ones."""
     characters: int
-    faults: list[Bad]
-    """The first thousand."""
-    bad: int
-    skipped: bool
-    """Whether bad rows are left out (data.on_bad=skip) or an error."""
-    pair: bool
 
     @property
     def rows(self) -> int:
         return len(self.hashes)
 
     def place(self, row: int) -> Place:
-        return Place(self.names[self.files[row]], int(self.lines[row]))
+        return self.walk.place(row)
+
+
+@dataclass(frozen=True)
+class Split(Rows):
+    """Rows with a text (or a pair of texts, which are hashed together) and a label or a number."""
+
+    words: NDArray[np.uint32]
+    labels: NDArray[np.int64]
+    """Place of the label in Survey.labels; labels that training does not have come after them. -1: no label."""
+    numbers: NDArray[np.float64]
+    """The targets, where they are numbers."""
+    pair: bool
 
     @property
     def longest(self) -> Place | None:
@@ -115,29 +149,9 @@ class Survey:
 
     def problems(self) -> list[Problem]:
         """Everything worth telling, errors first."""
-        found = [*self._faults(), *self._too_few(), *self._label_problems(), *self._repeats(), *self._leaks(), *self._lengths()]
-        return sorted(found, key=lambda problem: ("error", "warning", "note").index(problem.severity))
-
-    def _faults(self) -> Iterator[Problem]:
-        for split in self.splits.values():
-            for bad in split.faults:
-                yield Problem("warning" if split.skipped else "error", bad.what, bad.place, bad.fix)
-            if split.bad > len(split.faults):
-                more = f"{split.name}: {split.bad - len(split.faults):,} more rows are faulty."
-                yield Problem("warning" if split.skipped else "error", more, None, "Mend the first ones and look again.")
-
-    def _too_few(self) -> Iterator[Problem]:
-        for split in self.splits.values():
-            if not split.rows:
-                place = split.faults[0].place if split.faults else None
-                yield Problem("error", f"{split.name}: not a single row can be used.", place, "Mend them, or name another file.")
-        if "valid" not in self.splits and self.train.rows and (self.train.skipped or not self.train.bad):
-            held = held_out(self.train.hashes, labels=None if self.target == "number" else self.train.labels)
-            if held.all() or not held.any():
-                yield Problem(
-                    "error", f"too few rows to hold some out for validation: {self.train.rows:,}.", self.train.place(0),
-                    "Add rows, or name others to validate on: --valid FILE",
-                )
+        labels = None if self.target == "number" else self.train.labels
+        found = [*faults(self.splits), *too_few(self.splits, labels), *self._label_problems(), *self._repeats()]
+        return by_severity([*found, *leaks(self.splits), *self._lengths()])
 
     def _label_problems(self) -> Iterator[Problem]:
         if self.target == "number" or not (self.train.labels >= 0).any():
@@ -189,17 +203,6 @@ class Survey:
                 repeated = f"{split.name}: {split.repeated:,} rows ({share:.1f} %) repeat an earlier text."
                 yield Problem("note", repeated, None, "Remove them if that is not meant.")
 
-    def _leaks(self) -> Iterator[Problem]:
-        names = list(self.splits)
-        for place, two in enumerate(names):
-            for one in names[:place]:
-                if shared := self.shared(one, two):
-                    row = int(np.flatnonzero(np.isin(self.splits[two].hashes, self.splits[one].hashes))[0])
-                    yield Problem(
-                        "warning", f"{shared:,} rows of {two} are also in {one}: scores on {two} look better than they are.",
-                        self.splits[two].place(row), f"Remove them from {one}.",
-                    )
-
     def _lengths(self) -> Iterator[Problem]:
         for split in self.splits.values():
             over = int((split.words > self.length).sum())
@@ -213,26 +216,15 @@ class Survey:
     def lines(self) -> list[str]:
         """All of it, for a person to read."""
         lines: list[str] = []
-        for name, split in self.splits.items():
-            files = split.names[0] if len(split.names) == 1 else f"{len(split.names)} files"
-            what = "pairs of texts" if split.pair else "rows"
-            lines.append(f"{name}: {split.rows:,} {what} in {files}")
+        for split in self.splits.values():
+            lines.append(headline(split, "pairs of texts" if split.pair else "rows"))
             if split.rows:
                 lines.append(
                     f"  words: half of the texts have up to {split.length(0.5):,}, 95 % up to {split.length(0.95):,}; "
                     f"the longest has {int(split.words.max()):,} ({split.longest})"
                 )
                 lines += self._target_lines(split)
-        problems = self.problems()
-        for severity in ("error", "warning", "note"):
-            these = [problem for problem in problems if problem.severity == severity]
-            if these:
-                lines += ["", f"{len(these):,} {severity}{'s' if len(these) > 1 else ''}"]
-                for problem in these[:SHOWN]:
-                    lines += [f"  {problem}", f"    {problem.fix}"]
-                if len(these) > SHOWN:
-                    lines.append(f"  ... and {len(these) - SHOWN:,} more")
-        return lines if problems else [*lines, "", "Nothing is wrong with it."]
+        return lines + problem_lines(self.problems())
 
     def _target_lines(self, split: Split) -> list[str]:
         if self.target == "number" and len(split.numbers):
@@ -248,6 +240,77 @@ class Survey:
             bar = "█" * max(1, round(BAR * count / most))
             lines.append(f"    {label[:30]:<{width}}  {count:>9,}  {100 * count / split.rows:5.1f} %  {bar}")
         return lines if len(counts) <= SHOWN_LABELS else [*lines, f"    ... and {len(counts) - SHOWN_LABELS} more"]
+
+
+# What every survey tells ------------------------------------------------------------------------------------------
+
+
+def faults(splits: Mapping[str, Rows]) -> Iterator[Problem]:
+    """The rows that can't be used."""
+    for name, split in splits.items():
+        severity: Severity = "warning" if split.walk.skipped else "error"
+        for bad in split.walk.faults:
+            yield Problem(severity, bad.what, bad.place, bad.fix)
+        if split.walk.bad > len(split.walk.faults):
+            more = f"{name}: {split.walk.bad - len(split.walk.faults):,} more rows are faulty."
+            yield Problem(severity, more, None, "Mend the first ones and look again.")
+
+
+def too_few(splits: Mapping[str, Rows], labels: NDArray[np.int64] | None = None) -> Iterator[Problem]:
+    """Splits without a row, and training rows of which none could be held out."""
+    for name, split in splits.items():
+        if not split.rows:
+            place = split.walk.faults[0].place if split.walk.faults else None
+            yield Problem("error", f"{name}: not a single row can be used.", place, "Mend them, or name another file.")
+    train = next(iter(splits.values()))
+    if "valid" not in splits and train.rows and (train.walk.skipped or not train.walk.bad):
+        held = held_out(train.hashes, labels=labels)
+        if held.all() or not held.any():
+            yield Problem(
+                "error", f"too few rows to hold some out for validation: {train.rows:,}.", train.place(0),
+                "Add rows, or name others to validate on: --valid FILE",
+            )
+
+
+def leaks(splits: Mapping[str, Rows]) -> Iterator[Problem]:
+    """Rows of one split that read the same as rows of another."""
+    names = list(splits)
+    for place, two in enumerate(names):
+        for one in names[:place]:
+            shared = np.flatnonzero(np.isin(splits[two].hashes, splits[one].hashes))
+            if len(shared):
+                yield Problem(
+                    "warning", f"{len(shared):,} rows of {two} are also in {one}: scores on {two} look better than they are.",
+                    splits[two].place(int(shared[0])), f"Remove them from {one}.",
+                )
+
+
+def by_severity(problems: Sequence[Problem]) -> list[Problem]:
+    """Errors first, then warnings."""
+    return sorted(problems, key=lambda problem: SEVERITIES.index(problem.severity))
+
+
+def headline(split: Rows, what: str) -> str:
+    """How many rows there are, and where."""
+    names = [source.name for source in split.walk.table.sources]
+    return f"{split.name}: {split.rows:,} {what} in {names[0] if len(names) == 1 else f'{len(names)} files'}"
+
+
+def problem_lines(problems: Sequence[Problem]) -> list[str]:
+    """Problems for a person to read, each with what to do about it."""
+    lines: list[str] = []
+    for severity in SEVERITIES:
+        these = [problem for problem in problems if problem.severity == severity]
+        if these:
+            lines += ["", f"{len(these):,} {severity}{'s' if len(these) > 1 else ''}"]
+            for problem in these[:SHOWN]:
+                lines += [f"  {problem}", f"    {problem.fix}"]
+            if len(these) > SHOWN:
+                lines.append(f"  ... and {len(these) - SHOWN:,} more")
+    return lines or ["", "Nothing is wrong with it."]
+
+
+# Labels and numbers -----------------------------------------------------------------------------------------------
 
 
 def survey(
@@ -284,21 +347,10 @@ def survey(
 def _read(name: str, table: Table, numbers: dict[str, int], roles: tuple[str, str, str], real: bool, keep_all: bool) -> Split:
     """One pass over a table. `numbers` gives each label its number, in the order they turn up."""
     text, text2, label = roles
-    names: dict[str, int] = {}
     hashes, words, labels, values = array("Q"), array("I"), array("q"), array("d")
-    files, lines = array("I"), array("I")
-    faults: list[Bad] = []
-    bad = characters = 0
-    skipped, pair = table.config.on_bad == "skip", text2 in table.found
-    for row in table:
-        if not isinstance(row, Row):
-            if not (skipped or keep_all):
-                raise row.error()
-            bad += 1
-            if len(faults) < KEPT_FAULTS:
-                faults.append(row)
-            continue
-        (file, line), cells, _ = row
+    characters = 0
+    walk = Walk(table, keep_all)
+    for cells in walk:
         one, two = cells[text], cells.get(text2)
         hashes.append(text_hash(one, two))
         words.append(len(one.split()) + (len(two.split()) if two else 0))
@@ -307,11 +359,9 @@ def _read(name: str, table: Table, numbers: dict[str, int], roles: tuple[str, st
         if real:
             values.append(float(said) if said else float("nan"))
         labels.append(NO_LABEL if real or not said else numbers.setdefault(said, len(numbers)))
-        files.append(names.setdefault(file, len(names)))
-        lines.append(line)
     return Split(
-        name, np.array(hashes, np.uint64), np.array(words, np.uint32), np.array(labels, np.int64), np.array(values, np.float64),
-        np.array(files, np.uint32), np.array(lines, np.uint32), tuple(names), characters, faults, bad, skipped, pair,
+        name, walk, np.array(hashes, np.uint64), characters,
+        np.array(words, np.uint32), np.array(labels, np.int64), np.array(values, np.float64), text2 in table.found,
     )
 
 

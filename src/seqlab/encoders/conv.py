@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from seqlab.config import Positive, Probability
+from seqlab.errors import UserError
 from seqlab.nn.layers import ACTIVATIONS, Activation, Dropout
-from seqlab.parts import Cost, Encoder, EncoderConfig
+from seqlab.parts import Cost, Encoder, EncoderConfig, State
 from seqlab.seq import Seq
 
 
@@ -38,6 +41,15 @@ class Conv(EncoderConfig, kind="conv"):
 
     def build(self, width_in: int) -> ConvEncoder:
         return ConvEncoder(self, width_in)
+
+    def as_causal(self) -> Conv:
+        if self.stride != 1:
+            raise UserError(
+                what=f"The body of a decoder is a conv with stride {self.stride}.",
+                why="A decoder needs one state for each position that it writes.",
+                fix="Set model.decoder.body.stride=1.",
+            )
+        return replace(self, causal=True)
 
 
 class ConvEncoder(Encoder):
@@ -73,16 +85,34 @@ class ConvEncoder(Encoder):
         for number, layer in enumerate(self.layers):
             if number > 0:
                 x = x.with_values(self.dropout(x.values))
-            padded = F.pad(x.zeroed, (0, 0, left, right))
-            # Vectors side by side are an image of one line with its channels last, which conv2d takes as it lies
-            # and conv1d would copy: about 10 % slower.
-            image = padded.transpose(1, 2).unsqueeze(2)                                  # B D_in 1 T
-            found = F.conv2d(image, layer.weight.unsqueeze(2), layer.bias, stride=(1, stride))
-            states = self.activate(found.squeeze(2).transpose(1, 2))                     # B T' D
+            states = self._slide(layer, F.pad(x.zeroed, (0, 0, left, right)))             # B T' D
             if self.config.residual and states.shape == x.values.shape:
                 states = states + x.values
             x = replace(x.with_values(states), mask=x.mask[:, ::stride])
         return x
+
+    def _slide(self, layer: nn.Conv1d, padded: Float[Tensor, "B T D"]) -> Float[Tensor, "B S E"]:
+        # Vectors side by side are an image of one line with its channels last, which conv2d takes as it lies
+        # and conv1d would copy: about 10 % slower.
+        image = padded.transpose(1, 2).unsqueeze(2)                                      # B D_in 1 T
+        found = F.conv2d(image, layer.weight.unsqueeze(2), layer.bias, stride=(1, self.config.stride))
+        return self.activate(found.squeeze(2).transpose(1, 2))
+
+    def begin(self, rows: int, memory: Seq | None = None) -> State:
+        weight, reach = self.layers[0].weight, self.config.kernel - 1
+        return State({}, {f"inputs.{n}": weight.new_zeros(rows, reach, one.in_channels) for n, one in enumerate(self.layers)})
+
+    def extend(self, values: Float[Tensor, "B U D"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
+        assert self.causal
+        count, moving = values.shape[1], {}
+        for number, layer in enumerate(self.layers):
+            if number > 0:
+                values = self.dropout(values)
+            seen = torch.cat([state.moving[f"inputs.{number}"], values], dim=1)
+            moving[f"inputs.{number}"] = seen[:, count:]                                 # the last kernel - 1
+            states = self._slide(layer, seen)
+            values = states + values if self.config.residual and states.shape == values.shape else states
+        return values, State(state.fixed, moving, state.done + count)
 
     def _reach(self) -> tuple[int, int]:
         """How far a state looks to the left and to the right."""

@@ -12,8 +12,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from seqlab.config import Positive, Probability
+from seqlab.errors import UserError
 from seqlab.nn.layers import Dropout
-from seqlab.parts import Cost, Encoder, EncoderConfig
+from seqlab.parts import Cost, Encoder, EncoderConfig, State
 from seqlab.seq import Seq, reverse
 
 
@@ -36,6 +37,15 @@ class RecurrentConfig(EncoderConfig):
     @abstractmethod
     def cell(self, width_in: int) -> nn.RNNBase:
         """One layer that reads forward."""
+
+    def as_causal(self) -> RecurrentConfig:
+        if self.directions != "forward":
+            raise UserError(
+                what=f'The body of a decoder is a {self.kind} that reads "{self.directions}".',
+                why="What is written later can't be read before it is there.",
+                fix="Set model.decoder.body.directions=forward.",
+            )
+        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +121,27 @@ class RecurrentEncoder(Encoder):
         if self.config.directions == "both":
             return torch.cat([last[:, : self.config.width], first[:, self.config.width :]], dim=-1)
         return last if self.causal else first
+
+    def begin(self, rows: int, memory: Seq | None = None) -> State:
+        weight = next(self.ahead[0].parameters())
+        parts = ("state", "cell") if self.config.kind == "lstm" else ("state",)
+        names = [f"{part}.{layer}" for layer in range(self.config.layers) for part in parts]
+        return State({}, {name: weight.new_zeros(rows, self.config.width) for name in names})
+
+    def extend(self, values: Float[Tensor, "B U D"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
+        assert self.causal
+        moving: dict[str, Tensor] = {}
+        for layer, cell in enumerate(self.ahead):
+            if layer > 0:
+                values = self.dropout(values)
+            last = state.moving[f"state.{layer}"].unsqueeze(0)                       # 1 B D, as torch's layers want it
+            if self.config.kind == "lstm":
+                values, (last, inner) = cell(values, (last, state.moving[f"cell.{layer}"].unsqueeze(0)))
+                moving[f"cell.{layer}"] = inner.squeeze(0)
+            else:
+                values, last = cell(values, last)
+            moving[f"state.{layer}"] = last.squeeze(0)
+        return values, State(state.fixed, moving, state.done + values.shape[1])
 
     def costs(self, length: int) -> list[Cost]:
         costs = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -15,7 +15,7 @@ from seqlab.errors import UserError
 from seqlab.nn.attention import Attention, Form
 from seqlab.nn.layers import Activation, Dropout, FeedForward
 from seqlab.nn.positions import PositionConfig, Rotary, RotaryPositions, Sinusoidal
-from seqlab.parts import Cost, Encoder, EncoderConfig
+from seqlab.parts import Cost, Encoder, EncoderConfig, State
 from seqlab.seq import Seq
 
 
@@ -64,35 +64,61 @@ class Transformer(EncoderConfig, kind="transformer"):
     def build(self, width_in: int) -> TransformerEncoder:
         return TransformerEncoder(self, width_in)
 
+    def build_over(self, width_in: int, memory: int | None) -> TransformerEncoder:
+        """With cross-attention to a memory of this width in every layer."""
+        return TransformerEncoder(self, width_in, memory)
+
+    def as_causal(self) -> Transformer:
+        return replace(self, causal=True)
+
+
+Past = tuple[Tensor, Tensor]
+"""Keys and values (B H T U)."""
+Block = Callable[[Tensor], Tensor]
+
 
 class TransformerLayer(nn.Module):
-    """Self-attention, then feed-forward (B T D → B T D), each added to what came in."""
+    """Self-attention, where there is a memory cross-attention, then feed-forward (B T D → B T D), each added to what came in."""
 
-    def __init__(self, config: Transformer, width: int, rotary: RotaryPositions | None) -> None:
+    def __init__(self, config: Transformer, width: int, rotary: RotaryPositions | None, memory: int | None) -> None:
         super().__init__()
-        form = replace(
-            Form.standard(width, config.heads),
-            biases=config.biases,
-            output_bias=config.biases,
-            merged=config.merged_query_key,
-            causal=config.causal,
-            local=config.local,
-        )
+        form = replace(Form.standard(width, config.heads), biases=config.biases, output_bias=config.biases)
+        own = replace(form, merged=config.merged_query_key, causal=config.causal, local=config.local)
         self.pre = config.norm == "pre"
-        self.attention = Attention(form, rotary)
+        self.attention = Attention(own, rotary)
+        self.cross = Attention(replace(form, memory=memory)) if memory is not None else None
         self.feed_forward = FeedForward(width, config.feed_forward or 4 * width, config.activation, config.biases)
         self.attention_norm = nn.LayerNorm(width, config.epsilon, bias=config.biases)
+        self.cross_norm = nn.LayerNorm(width, config.epsilon, bias=config.biases) if memory is not None else None
         self.feed_forward_norm = nn.LayerNorm(width, config.epsilon, bias=config.biases)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T D"]:
-        if self.pre:
-            x = x + self.dropout(self.attention(self.attention_norm(x), mask))
-            x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-        else:
-            x = self.attention_norm(x + self.dropout(self.attention(x, mask)))
-            x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
-        return x
+        x = self._add(x, self.attention_norm, lambda y: self.attention(y, mask))
+        return self._add(x, self.feed_forward_norm, self.feed_forward)
+
+    def extend(
+        self, x: Float[Tensor, "B U D"], past: Past | None, before: int, memory: Past | None, mask: Bool[Tensor, "B T"] | None
+    ) -> tuple[Float[Tensor, "B U D"], Past]:
+        """The next positions, after `before` ones that left `past`. `memory` holds its keys and values, `mask` what is real."""
+        found: list[Past] = []
+
+        def look_back(y: Tensor) -> Tensor:
+            mixed, now = self.attention.extend(y, past, before)
+            found.append(now)
+            return mixed
+
+        x = self._add(x, self.attention_norm, look_back)
+        if self.cross is not None and memory is not None:
+            assert self.cross_norm is not None
+            cross = self.cross
+            x = self._add(x, self.cross_norm, lambda y: cross.recall(y, *memory, mask))
+        return self._add(x, self.feed_forward_norm, self.feed_forward), found[0]
+
+    def _add(self, x: Tensor, norm: nn.LayerNorm, block: Block) -> Tensor:
+        """What came in and what a block makes of it, with the norm before the block or after the sum."""
+        summed: Tensor = x + self.dropout(block(norm(x))) if self.pre else norm(x + self.dropout(block(x)))
+        return summed
 
 
 class TransformerEncoder(Encoder):
@@ -101,13 +127,16 @@ class TransformerEncoder(Encoder):
     As Vaswani et al. 2017, with norms before the blocks by default (Xiong et al. 2020) and the results of the blocks
     scaled down by √(2·layers) at the start then, so that depth does not blow up the sum of residuals.
     Dropout acts on the input and on each block's result; not on attention weights nor inside the feed-forward block.
+
+    With a memory it is the paper's decoder: every layer also looks at the memory. Then only `begin` and `extend` serve.
     """
 
     layers: Sequence[TransformerLayer]
 
-    def __init__(self, config: Transformer, width_in: int) -> None:
+    def __init__(self, config: Transformer, width_in: int, memory: int | None = None) -> None:
         super().__init__()
         self.config = config
+        self.memory = memory
         self.positions = config.positions.build(width_in)
         self.width = width = self.positions.width
         _check_heads(config, width)
@@ -116,7 +145,7 @@ class TransformerEncoder(Encoder):
         norms = config.norm == "pre" if config.final_norm is None else config.final_norm
         rotary = self.positions if isinstance(self.positions, RotaryPositions) else None
         self.embedding_norm = nn.LayerNorm(width, config.epsilon, bias=config.biases) if config.embedding_norm else None
-        layers = [TransformerLayer(config, width, rotary) for _ in range(config.layers)]
+        layers = [TransformerLayer(config, width, rotary, memory) for _ in range(config.layers)]
         self.layers = nn.ModuleList(layers)    # type: ignore[assignment]
         self.final_norm = nn.LayerNorm(width, config.epsilon, bias=config.biases) if norms else None
         self.dropout = Dropout(config.dropout)
@@ -126,21 +155,48 @@ class TransformerEncoder(Encoder):
     @torch.no_grad()
     def _calm_residuals(self) -> None:
         for layer in self.layers:
-            for output in (layer.attention.output, layer.feed_forward.output):
-                assert isinstance(output, nn.Linear)
-                output.weight.mul_((2 * len(self.layers)) ** -0.5)
+            blocks = [layer.attention, layer.feed_forward] + ([layer.cross] if layer.cross is not None else [])
+            for block in blocks:
+                assert isinstance(block.output, nn.Linear)
+                block.output.weight.mul_((len(blocks) * len(self.layers)) ** -0.5)
 
     def forward(self, x: Seq) -> Seq:
-        states = self.positions(x.values * self.scale)
-        if self.embedding_norm is not None:
-            states = self.embedding_norm(states)
-        states = self.dropout(states)
+        assert self.memory is None, "a Transformer over a memory is advanced by `extend`"
+        states = self._placed(x.values, 0)
         full = x.mask.device.type == "cpu" and bool(x.mask.all())    # elsewhere asking would wait for the device
         for layer in self.layers:
             states = layer(states, None if full else x.mask)
-        if self.final_norm is not None:
-            states = self.final_norm(states)
-        return x.with_values(states)
+        return x.with_values(states if self.final_norm is None else self.final_norm(states))
+
+    def _placed(self, values: Tensor, before: int) -> Tensor:
+        states = self.positions(values * self.scale, before)
+        if self.embedding_norm is not None:
+            states = self.embedding_norm(states)
+        placed: Tensor = self.dropout(states)
+        return placed
+
+    def begin(self, rows: int, memory: Seq | None = None) -> State:
+        assert (memory is None) == (self.memory is None), "built over a memory, or not"
+        fixed: dict[str, Tensor] = {}
+        if memory is not None:
+            for number, layer in enumerate(self.layers):
+                assert layer.cross is not None
+                fixed[f"keys.{number}"], fixed[f"values.{number}"] = layer.cross.remember(memory.values)
+            if memory.mask.device.type != "cpu" or not bool(memory.mask.all()):
+                fixed["mask"] = memory.mask
+        return State(fixed, {})
+
+    def extend(self, values: Float[Tensor, "B U D"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
+        assert self.causal
+        states = self._placed(values, state.done)
+        fixed, moving = state.fixed, {}
+        for number, layer in enumerate(self.layers):
+            keys, stored = f"keys.{number}", f"values.{number}"
+            past = (state.moving[keys], state.moving[stored]) if state.done else None
+            memory = (fixed[keys], fixed[stored]) if self.memory is not None else None
+            states, (moving[keys], moving[stored]) = layer.extend(states, past, state.done, memory, fixed.get("mask"))
+        states = states if self.final_norm is None else self.final_norm(states)
+        return states, State(fixed, moving, state.done + values.shape[1])
 
     def costs(self, length: int) -> list[Cost]:
         norm = self.width * (1 + self.config.biases)
@@ -149,10 +205,15 @@ class TransformerEncoder(Encoder):
         if self.embedding_norm is not None:
             costs.append(Cost(name="embedding_norm", parameters=norm, parameters_formula=formula))
         for number, layer in enumerate(self.layers):
+            count = 2 if layer.cross is None else 3
             parts = [
                 layer.attention.cost(length),
+                *([] if layer.cross is None else [replace(layer.cross.cost(length), name="cross")]),
                 layer.feed_forward.cost(length),
-                Cost(name="norms", parameters=2 * norm, parameters_formula=f"2·{formula}", memory=2 * length * self.width),
+                Cost(
+                    name="norms", parameters=count * norm, parameters_formula=f"{count}·{formula}",
+                    memory=count * length * self.width,
+                ),
             ]
             costs += [cost.below(f"layers.{number}") for cost in parts]
         if self.final_norm is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
-from seqlab.parts import Cost, Encoder, EncoderConfig
+from seqlab.parts import Cost, Encoder, EncoderConfig, State
 from seqlab.seq import Seq
 
 
@@ -17,6 +18,9 @@ class NoEncoder(EncoderConfig, kind="none"):
 
     def build(self, width_in: int) -> Unchanged:
         return Unchanged(width_in)
+
+    def as_causal(self) -> NoEncoder:
+        return self
 
 
 class Unchanged(Encoder):
@@ -31,6 +35,12 @@ class Unchanged(Encoder):
     def forward(self, x: Seq) -> Seq:
         return x
 
+    def begin(self, rows: int, memory: Seq | None = None) -> State:
+        return State({}, {})
+
+    def extend(self, values: Float[Tensor, "B U D"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
+        return values, State(state.fixed, state.moving, state.done + values.shape[1])
+
     def costs(self, length: int) -> list[Cost]:
         return []
 
@@ -44,6 +54,9 @@ class Stack(EncoderConfig, kind="stack"):
 
     def build(self, width_in: int) -> StackEncoder:
         return StackEncoder(self, width_in)
+
+    def as_causal(self) -> Stack:
+        return Stack(encoders=tuple(encoder.as_causal() for encoder in self.encoders))
 
 
 class StackEncoder(Encoder):
@@ -66,6 +79,17 @@ class StackEncoder(Encoder):
         for encoder in self.encoders:
             x = encoder(x)
         return x
+
+    def begin(self, rows: int, memory: Seq | None = None) -> State:
+        begun = [encoder.begin(rows) for encoder in self.encoders]
+        return State({}, {f"{n}.{name}": tensor for n, state in enumerate(begun) for name, tensor in state.moving.items()})
+
+    def extend(self, values: Float[Tensor, "B U D"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
+        moving: dict[str, Tensor] = {}
+        for number, encoder in enumerate(self.encoders):
+            values, inner = encoder.extend(values, state.below(f"{number}"))
+            moving |= {f"{number}.{name}": tensor for name, tensor in inner.moving.items()}
+        return values, State(state.fixed, moving, state.done + values.shape[1])
 
     def length_after(self, length: int) -> int:
         for encoder in self.encoders:

@@ -95,17 +95,62 @@ class Attention(Attends):
         """`mask` is True at the real positions of the memory, None when all are. No memory: x looks at itself."""
         form = self.form
         assert memory is None or not (form.causal or form.local), "causal and local attention look at their own input"
-        memory = x if memory is None else memory
-        queries = self.query(x).unflatten(-1, (form.heads, -1)).transpose(1, 2)                    # B H Q U
-        keys = self.key(memory).unflatten(-1, (1 if form.merged else form.heads, -1)).transpose(1, 2)
-        keys = keys.expand(-1, form.heads, -1, -1)                                                 # B H K U
-        values = self.value(memory).unflatten(-1, (form.heads, -1)).transpose(1, 2)                # B H K I
-        if self.rotary is not None:
-            queries, keys = self.rotary.turn(queries), self.rotary.turn(keys)
+        keys, values = self.remember(x if memory is None else memory)
+        queries = self._queries(x)
         if form.local:
-            mixed, weights = self._look_near(queries, keys, values, mask)
+            mixed, weights = self._look_near(queries, self._spread(keys), values, mask)
         else:
-            mixed, weights = self._look(queries, keys, values, None if mask is None else mask[:, None, None], form.causal)
+            allowed = None if mask is None else mask[:, None, None]
+            mixed, weights = self._look(queries, self._spread(keys), values, allowed, form.causal)
+        return self._answer(mixed, weights)
+
+    def remember(self, memory: Float[Tensor, "B K M"], before: int = 0) -> tuple[Tensor, Tensor]:
+        """Keys (B H K U; merged: B 1 K M) and values (B H K I) of what is looked at; `before` positions came before it."""
+        form = self.form
+        keys = self.key(memory).unflatten(-1, (1 if form.merged else form.heads, -1)).transpose(1, 2)
+        values = self.value(memory).unflatten(-1, (form.heads, -1)).transpose(1, 2)
+        return (keys if self.rotary is None else self.rotary.turn(keys, before)), values
+
+    def recall(
+        self, x: Float[Tensor, "B Q D"], keys: Tensor, values: Tensor, mask: Bool[Tensor, "B K"] | None
+    ) -> Float[Tensor, "B Q E"]:
+        """Look at a memory whose keys and values are there already."""
+        allowed = None if mask is None else mask[:, None, None]
+        return self._answer(*self._look(self._queries(x), self._spread(keys), values, allowed, causal=False))
+
+    def extend(
+        self, x: Float[Tensor, "B U D"], past: tuple[Tensor, Tensor] | None, before: int
+    ) -> tuple[Float[Tensor, "B U E"], tuple[Tensor, Tensor]]:
+        """Causal self-attention of the next positions, given keys and values of the `before` positions so far.
+
+        Local attention keeps of the past what the next position can still reach, and no more.
+        """
+        form = self.form
+        assert form.causal
+        keys, values = self.remember(x, before)
+        if past is not None and before > 0:
+            keys, values = torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)
+        kept = slice(None) if form.local is None else slice(max(0, keys.shape[2] - form.local + 1), None)
+        queries, count, seen = self._queries(x, before), x.shape[1], keys.shape[2]
+        if before == 0 and form.local:
+            mixed, weights = self._look_near(queries, self._spread(keys), values, None)
+        elif before == 0 or (count == 1 and seen <= (form.local or seen)):
+            mixed, weights = self._look(queries, self._spread(keys), values, None, causal=count > 1)
+        else:
+            ahead = torch.arange(seen - count, seen, device=x.device).unsqueeze(1) - torch.arange(seen, device=x.device)
+            allowed = (ahead >= 0) & (ahead < (form.local or seen))                                # U K
+            mixed, weights = self._look(queries, self._spread(keys), values, allowed.expand(len(x), 1, -1, -1), causal=False)
+        return self._answer(mixed, weights), (keys[:, :, kept], values[:, :, kept])
+
+    def _queries(self, x: Tensor, before: int = 0) -> Float[Tensor, "B H Q U"]:
+        queries: Tensor = self.query(x).unflatten(-1, (self.form.heads, -1)).transpose(1, 2)
+        return queries if self.rotary is None else self.rotary.turn(queries, before)
+
+    def _spread(self, keys: Tensor) -> Float[Tensor, "B H K U"]:
+        """In the merged form all heads look at the memory itself."""
+        return keys.expand(-1, self.form.heads, -1, -1) if self.form.merged else keys
+
+    def _answer(self, mixed: Tensor, weights: Tensor | None) -> Tensor:
         if self.tape is not None and weights is not None:
             self.tape.append(weights.detach())
         result: Tensor = self.output(mixed.transpose(1, 2).flatten(2))

@@ -42,7 +42,8 @@ class Positions(nn.Module):
         super().__init__()
         self.width = width
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T E"]:
+    def forward(self, x: Float[Tensor, "B T D"], before: int = 0) -> Float[Tensor, "B T E"]:
+        """`before` is how many positions came before the first one here."""
         return x
 
     def cost(self, length: int) -> Cost:
@@ -134,11 +135,11 @@ class SinusoidalPositions(Positions):
         self.own = own
         self.register_buffer("table", torch.empty(0, own), persistent=False)
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T E"]:
-        length = x.shape[1]
-        if self.table.shape[0] < length:
-            self.table = sinusoids(length, self.own, self.config.base, self.config.offset).to(x)
-        return joined(x, self.table[:length], self.config.mode)
+    def forward(self, x: Float[Tensor, "B T D"], before: int = 0) -> Float[Tensor, "B T E"]:
+        end = before + x.shape[1]
+        if self.table.shape[0] < end:    # twice as long as needed, so that writing one by one seldom gets here
+            self.table = sinusoids(2 * end, self.own, self.config.base, self.config.offset).to(x)
+        return joined(x, self.table[before:end], self.config.mode)
 
 
 class LearnedPositions(Positions):
@@ -151,15 +152,15 @@ class LearnedPositions(Positions):
         self.table = nn.Parameter(torch.empty(config.length + config.offset, own))
         nn.init.normal_(self.table, std=0.02)
 
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T E"]:
-        length, offset = x.shape[1], self.config.offset
-        if length > self.config.length:
+    def forward(self, x: Float[Tensor, "B T D"], before: int = 0) -> Float[Tensor, "B T E"]:
+        end, offset = before + x.shape[1], self.config.offset
+        if end > self.config.length:
             raise UserError(
-                what=f"A sequence has {length} positions, but the model has learned {self.config.length}.",
+                what=f"A sequence has {end} positions, but the model has learned {self.config.length}.",
                 why="Learned positions end where their table ends (positions.length).",
                 fix="Shorten the input, or train with a larger positions.length or with sinusoidal or rotary positions.",
             )
-        return joined(x, self.table[offset : offset + length], self.config.mode)
+        return joined(x, self.table[offset + before : offset + end], self.config.mode)
 
     def cost(self, length: int) -> Cost:
         rows, width = self.config.length + self.config.offset, self.table.shape[1]
@@ -179,12 +180,12 @@ class RotaryPositions(Positions):
         self.config = config
         self.register_buffer("turns", torch.empty(2, 0, 0), persistent=False)    # cosines and sines: 2 T half
 
-    def turn(self, x: Float[Tensor, "B H T E"]) -> Float[Tensor, "B H T E"]:
-        """Each pair of features of position i turned by i times the pair's rate."""
-        length, width = x.shape[2:]
-        if self.turns.shape[1] < length or self.turns.shape[2] != width // 2:
-            each = angles(length, width, self.config.base, self.config.offset)
+    def turn(self, x: Float[Tensor, "B H T E"], before: int = 0) -> Float[Tensor, "B H T E"]:
+        """Each pair of features of position i turned by i times the pair's rate; `before` positions came before these."""
+        end, width = before + x.shape[2], x.shape[3]
+        if self.turns.shape[1] < end or self.turns.shape[2] != width // 2:
+            each = angles(2 * end, width, self.config.base, self.config.offset)
             self.turns = torch.stack([each.cos(), each.sin()]).to(x)
-        cos, sin = self.turns[:, :length]
+        cos, sin = self.turns[:, before:end]
         first, second = x.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)

@@ -18,8 +18,8 @@ from seqlab.model import Model
 from seqlab.parts import Batch, record
 from seqlab.report.gradients import contributions, gram_contributions, is_linear
 
-Kind = Literal["tokens", "hops", "document", "matrix", "grams"]
-Method = Literal["attention", "gradient × input", "weight × n-gram"]
+Kind = Literal["tokens", "hops", "document", "matrix", "grams", "alignment"]
+Method = Literal["attention", "gradient × input", "weight × n-gram", "surprise"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,7 @@ class Map:
 
     tokens: T weights. hops: R T, a row a hop. document: S weights over sentences, and in `words` those inside each.
     matrix: H Q K, where each position looks, by head. grams: one weight for each n-gram of the text, in any order.
+    alignment: H U K, by head, where a decoder looked in `pieces` as it wrote each of `written`.
     """
 
     name: str
@@ -35,10 +36,13 @@ class Map:
     kind: Kind
     weights: np.ndarray
     pieces: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     sentences: tuple[tuple[str, ...], ...] = ()
     words: tuple[np.ndarray, ...] = ()
     signed: bool = False
     """True: weights speak for (+) or against (−) the answer. False: shares that add up to 1."""
+    unit: str = ""
+    """What a weight is, where it is no share of attention."""
 
     def to_json(self) -> dict[str, Any]:
         tree: dict[str, Any] = {"name": self.name, "kind": self.kind, "signed": self.signed}
@@ -48,6 +52,8 @@ class Map:
                 for weight, pieces, words in zip(self.weights.tolist(), self.sentences, self.words, strict=True)
             ]
             return tree
+        if self.kind == "alignment":
+            tree["written"] = list(self.written)
         return tree | {"pieces": list(self.pieces), "weights": self.weights.tolist()}
 
 

@@ -19,8 +19,10 @@ def model_card(report: Report) -> str:
             "## Scores",
             f"{report.scored_on} In brackets: 95 % intervals (bootstrap).",
             _score_table(report),
+            *_signatures(report.scores),
             *report.verdicts,
             *_labels(report.scores),
+            *_lengths(report),
             "## Use it",
             _commands(report),
             "## Limits",
@@ -46,6 +48,21 @@ def _score_table(report: Report) -> str:
     return "\n".join(lines)
 
 
+def _signatures(scores: Scores) -> list[str]:
+    """By which others get the same figures."""
+    signed = [f"- {TITLES[name]}: `{signature}`" for name, signature in scores.signatures.items()]
+    return ["\n".join(["sacreBLEU signatures:", "", *signed])] if signed else []
+
+
+def _lengths(report: Report) -> list[str]:
+    if not report.by_length:
+        return []
+    main = report.scores.main
+    lines = [f"| source | {report.scored} | {TITLES.get(main, main)} |", "|---|---|---|"]
+    lines += [f"| {_plain(name)} | {one.examples:,} | {one.metrics[main]} |" for name, one in report.by_length.items()]
+    return ["\n".join(lines)]
+
+
 def _labels(scores: Scores, most: int = 30) -> list[str]:
     if not scores.per_class or len(scores.per_class) > most:
         return []
@@ -55,28 +72,71 @@ def _labels(scores: Scores, most: int = 30) -> list[str]:
 
 
 def _commands(report: Report) -> str:
-    answer = "value" if report.number else "label"
-    return (
-        "In this folder:\n\n```\nseqlab predict . \"a text of yours\"\nseqlab evaluate . more.csv\n"
-        'seqlab explain . "a text of yours" --out map.html\n```\n\n'
-        f'```python\nimport seqlab\n\nrun = seqlab.load(".")\nrun.predict(["a text of yours"])[0].{answer}\n```'
-    )
+    shell, python = _USES.get(report.task, _USES["classify"])
+    if report.task == "translate" and not report.maps:    # it has no attention to show
+        shell = shell.rpartition("\n")[0]
+    if report.number:
+        python = python.replace(".label", ".value")
+    return f'In this folder:\n\n```\n{shell}\n```\n\n```python\nimport seqlab\n\nrun = seqlab.load(".")\n{python}\n```'
+
+
+_USES = {
+    "classify": (
+        'seqlab predict . "a text of yours"\n'
+        "seqlab evaluate . more.csv\n"
+        'seqlab explain . "a text of yours" --out map.html',
+        'run.predict(["a text of yours"])[0].label',
+    ),
+    "translate": (
+        'seqlab predict . "a text of yours"\n'
+        'seqlab predict . "a text of yours" decode.beam=5\n'
+        "seqlab predict . --input texts.txt --output translations.csv\n"
+        "seqlab evaluate . sources.txt,targets.txt\n"
+        'seqlab explain . "a text of yours" --out map.html',
+        'run.predict(["a text of yours"])[0].text',
+    ),
+    "generate": (
+        'seqlab predict . "how it begins"\n'
+        'seqlab predict . "how it begins" decode.temperature=0.5 decode.seed=1\n'
+        "seqlab evaluate . more.txt\n"
+        'seqlab explain . "a text of yours" --out map.html',
+        'run.predict(["how it begins"])[0].text\n'
+        'run.score_texts(["a text of yours"])    # log p of each',
+    ),
+}
+"""By task: what to type, and what to write in Python."""
 
 
 def _limits(report: Report) -> str:
     lines = [
         "- It knows texts like those it was trained on. For others the scores above say nothing: evaluate it on your own.",
         "- It repeats what its data holds, mistakes and prejudice included.",
+        *_LIMITS.get(report.task, ()),
     ]
-    if not report.number:
+    if report.scores.labels:
         lines.append("- It always answers with one of its labels, also when none fits. Its probabilities are not calibrated.")
         rare = [one.label for one in report.scores.per_class if one.examples < 30]
         if rare:
             shown = ", ".join(_plain(label) for label in rare[:8]) + (", ..." if len(rare) > 8 else "")
             lines.append(f"- Scores of classes with fewer than 30 {report.split} examples are rough: {shown}.")
     if report.split == "valid":
-        lines.append("- The weights were chosen on the validation examples they are scored on: the scores are a little too good.")
+        lines.append(
+            f"- The weights were chosen on the validation {report.scored} they are scored on: the scores are a little too good."
+        )
     return "\n".join(lines)
+
+
+_LIMITS = {
+    "translate": (
+        "- It writes something for any text, also for one in a language that it has never read.",
+        "- It can leave out, add or turn round what the source says, and still read well: have what matters checked by a person.",
+        "- Longer texts than those it was trained on come out poorly: give their sentences one by one.",
+    ),
+    "generate": (
+        "- What it writes is likely, not true: it knows how texts go on, not what is the case.",
+        "- It can repeat passages of its training text word for word.",
+    ),
+}
 
 
 def _notes(notes: Sequence[str]) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 460, 250
-LEFT, RIGHT, TOP, BOTTOM = 52, 14, 26, 40
+LEFT, RIGHT, TOP, BOTTOM = 52, 14, 32, 40
 COLOURS = ("--c1", "--c2", "--c3", "--c4")
 
 
@@ -34,6 +34,8 @@ class Bar:
     low: float
     high: float
     strong: bool = False
+    shown: str = ""
+    """The value as it is written; empty: with three decimals."""
 
 
 def line_chart(
@@ -42,23 +44,31 @@ def line_chart(
     across: str = "step",
     span: tuple[float, float] | None = None,
     best: tuple[float, float] | None = None,
+    log: bool = False,
 ) -> str:
-    """Curves over a common axis that reaches over `span` at least. `best` is a point to mark."""
+    """Curves over a common axis that reaches over `span` at least. `best` is a point to mark.
+
+    `log`: values that are all above zero and span more than a factor of 100 go by powers of ten.
+    """
     points = [point for curve in curves for point in curve.points]
     if not points:
         return ""
-    xs = [*(x for x, _ in points), *(span or ())]
+    xs, ys = [*(x for x, _ in points), *(span or ())], [y for _, y in points]
     x_ticks = ticks(min(xs), max(xs))
-    y_ticks = ticks(min(y for _, y in points), max(y for _, y in points))
-    x_from, x_to, y_from, y_to = x_ticks[0], x_ticks[-1], y_ticks[0], y_ticks[-1]
+    powers = log and min(ys) > 0 and max(ys) > 100 * min(ys)
+    y_ticks = powers_of_ten(min(ys), max(ys)) if powers else ticks(min(ys), max(ys))
+    height: Callable[[float], float] = math.log10 if powers else float
+    x_from, x_to, y_from, y_to = x_ticks[0], x_ticks[-1], height(y_ticks[0]), height(y_ticks[-1])
 
     def at(x: float, y: float) -> tuple[float, float]:
         return (
             LEFT + (x - x_from) / (x_to - x_from) * (WIDTH - LEFT - RIGHT),
-            HEIGHT - BOTTOM - (y - y_from) / (y_to - y_from) * (HEIGHT - TOP - BOTTOM),
+            HEIGHT - BOTTOM - (height(y) - y_from) / (y_to - y_from) * (HEIGHT - TOP - BOTTOM),
         )
 
-    parts = [_grid(x_ticks, y_ticks, at), f'<text x="{LEFT}" y="{HEIGHT - 4}" class="soft">{escape(across)}</text>']
+    words = [power_text(tick) if powers else tick_text(tick, y_ticks) for tick in y_ticks]
+    grid = _grid(x_ticks, dict(zip(y_ticks, words, strict=True)), at)
+    parts = [grid, f'<text x="{LEFT}" y="{HEIGHT - 4}" class="soft">{escape(across)}</text>']
     legend = WIDTH - RIGHT
     for place, curve in reversed(list(enumerate(curves))):
         if not curve.points:
@@ -78,7 +88,10 @@ def line_chart(
 
 
 def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None = None) -> str:
-    """Horizontal bars from zero (or from `whole`'s start), with whiskers for the intervals."""
+    """Horizontal bars from zero (or from `whole`'s start), with whiskers for the intervals; only of finite values."""
+    bars = [bar for bar in bars if all(math.isfinite(value) for value in (bar.value, bar.low, bar.high))]
+    if not bars:
+        return ""
     lows, highs = [bar.low for bar in bars], [bar.high for bar in bars]
     marks = ticks(*(whole or (min(0.0, *lows), max(highs))))
     start, end = marks[0], marks[-1]
@@ -102,7 +115,7 @@ def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None
             f'<text x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end"{weight}>{escape(bar.name)}</text>'
             f'<rect x="{x0:.1f}" y="{middle - 8:.1f}" width="{wide:.1f}" height="16" rx="2" fill="var({colour})" opacity=".75"/>'
             f'<path class="whisker" d="M{low:.1f} {middle}H{high:.1f}M{low:.1f} {middle - 5}v10M{high:.1f} {middle - 5}v10"/>'
-            f'<text x="{at(max(bar.high, bar.value)) + 8:.1f}" y="{middle + 4:.1f}">{bar.value:.3f}</text>'
+            f'<text x="{at(max(bar.high, bar.value)) + 8:.1f}" y="{middle + 4:.1f}">{bar.shown or f"{bar.value:.3f}"}</text>'
         )
     return _svg(title, height, parts)
 
@@ -118,6 +131,13 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(step * place, 12) for place in range(first, last + 1)]
 
 
+def powers_of_ten(low: float, high: float, most: int = 6) -> list[float]:
+    """Powers of ten that enclose low and high, evenly apart."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    step = math.ceil((last - first) / (most - 1))
+    return [10.0**power for power in range(first, last + step, step)]
+
+
 def tick_text(value: float, among: Sequence[float]) -> str:
     """A tick with just the decimals that tell it from its neighbours; thousands as k, millions as M."""
     size, step = max(abs(mark) for mark in among), among[1] - among[0]
@@ -130,6 +150,11 @@ def tick_text(value: float, among: Sequence[float]) -> str:
     return f"{value:,.{min(decimals, 8)}f}"
 
 
+def power_text(value: float) -> str:
+    """A million as 10⁶."""
+    return "10" + str(round(math.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
 def thinned(points: Sequence[tuple[float, float]], limit: int = 300) -> list[tuple[float, float]]:
     """At most so many points: neighbours are averaged, the last is kept."""
     if len(points) <= limit:
@@ -140,16 +165,17 @@ def thinned(points: Sequence[tuple[float, float]], limit: int = 300) -> list[tup
     return [*means, points[-1]]
 
 
-def _grid(x_ticks: Sequence[float], y_ticks: Sequence[float], at: Callable[[float, float], tuple[float, float]]) -> str:
+def _grid(x_ticks: Sequence[float], y_ticks: Mapping[float, str], at: Callable[[float, float], tuple[float, float]]) -> str:
+    """Rules with what is written beside them."""
     parts = []
-    for tick in y_ticks:
+    for tick, words in y_ticks.items():
         _, y = at(x_ticks[0], tick)
         parts.append(
             f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="rule"/>'
-            f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" class="soft">{tick_text(tick, y_ticks)}</text>'
+            f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end" class="soft">{words}</text>'
         )
     for tick in x_ticks:
-        x, _ = at(tick, y_ticks[0])
+        x, _ = at(tick, next(iter(y_ticks)))
         words = tick_text(tick, x_ticks)
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle" class="soft">{words}</text>')
     return "".join(parts)

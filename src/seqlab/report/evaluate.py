@@ -14,11 +14,31 @@ from rich.table import Table
 from rich.text import Text
 
 from seqlab.metrics import F1, MAE, MSE, R2, Accuracy, MacroF1, Metric, Precision, Recall, bootstrap, confusion
+from seqlab.text_metrics import (
+    BitsPerCharacter,
+    Bleu,
+    BleuLower,
+    CharacterErrorRate,
+    Chrf,
+    ChrfLower,
+    PerplexityPerWord,
+    References,
+    SacreMetric,
+    SequenceErrorRate,
+    Texts,
+    TokenErrorRate,
+)
 
-TITLES = {metric.name: metric.title for metric in (Accuracy, MacroF1, MSE, MAE, R2)}
+SHARES: tuple[type[Metric], ...] = (Accuracy, MacroF1, R2, TokenErrorRate, CharacterErrorRate, SequenceErrorRate)
+HUNDREDS: tuple[type[Metric], ...] = (Bleu, Chrf, BleuLower, ChrfLower)
+"""Metrics that run from 0 to 100."""
+METRICS: tuple[type[Metric], ...] = (*SHARES, *HUNDREDS, MSE, MAE, BitsPerCharacter, PerplexityPerWord)
+TITLES = {metric.name: metric.title for metric in METRICS}
 """How a person writes the name of a metric."""
-LOWER = {metric.name for metric in (MSE, MAE) if metric.better == "lower"}
+LOWER = {metric.name for metric in METRICS if metric.better == "lower"}
 """Metrics of which less is better."""
+POINTS = {metric.name: 100 for metric in SHARES} | {metric.name: 1 for metric in HUNDREDS}
+"""How many points a difference of 1 is, for metrics whose differences people call points."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +69,9 @@ class Score:
         return f"{self.shown} ({self.interval})"
 
     def _write(self, value: float) -> str:
-        """Shares have three decimals, however small; errors keep their digits."""
+        """Shares have three decimals, however small; what runs to 100 has one; errors keep their digits."""
+        if self.unit.startswith("0 to 100"):
+            return f"{value:.1f}"
         return f"{value:.3f}".replace("-0.000", "0.000") if "share" in self.unit or "F1" in self.unit else number(value)
 
 
@@ -79,6 +101,8 @@ class Scores:
     """Rows: what was meant; columns: what was said."""
     baselines: Mapping[str, Scores] = field(default_factory=dict)
     """Simpler answers to the same examples, by name: "majority", "bow"."""
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    """By metric: sacreBLEU's signature, by which others get the same figure."""
 
     @property
     def main(self) -> str:
@@ -102,6 +126,8 @@ class Scores:
             }
         if self.confusion is not None:
             tree["confusion"] = self.confusion.tolist()
+        if self.signatures:
+            tree["signatures"] = dict(self.signatures)
         if self.baselines:
             tree["baselines"] = {
                 name: {metric: score.to_json() for metric, score in scores.metrics.items()}
@@ -125,6 +151,8 @@ class Scores:
         parts = [aligned([self.header, *self.rows()], left=(0, 3))]
         if self.per_class:
             parts.append(aligned([CLASS_HEADER, *class_rows(self.per_class)]))
+        if self.signatures:
+            parts.append("\n".join(f"{TITLES[name]}: {signature}" for name, signature in self.signatures.items()))
         return "\n\n".join([*parts, f"{self.examples:,} examples{self._time()}"])
 
     def _time(self) -> str:
@@ -133,7 +161,7 @@ class Scores:
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
         body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
-        note = f"{self.examples:,} examples{self._time()}"
+        note = escape("; ".join([f"{self.examples:,} examples{self._time()}", *self.signatures.values()]))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{note}</p>"
 
 
@@ -150,8 +178,7 @@ def evaluate_labels(
     baselines: Mapping[str, Scores] | None = None,
 ) -> Scores:
     """Scores of the most probable labels. `meant` are places in `labels`."""
-    said = probabilities.argmax(axis=1)
-    return score_labels(said, meant, labels, task=task, seconds=seconds, baselines=baselines)
+    return score_labels(probabilities.argmax(axis=1), meant, labels, task=task, seconds=seconds, baselines=baselines)
 
 
 def score_labels(
@@ -195,14 +222,83 @@ def evaluate_numbers(
     baselines: Mapping[str, Scores] | None = None,
 ) -> Scores:
     """Scores of numbers. `centre` is any typical target, best the training mean: it keeps R² exact for large targets."""
-    metrics: list[Metric] = [MSE(), MAE(), R2(centre)]
+    return _evaluate([MSE(), MAE(), R2(centre)], said, meant, task, seconds, baselines)
+
+
+def evaluate_texts(
+    said: Texts,
+    meant: References,
+    metrics: Sequence[Metric] | None = None,
+    *,
+    task: str = "translate",
+    seconds: float = 0.0,
+    baselines: Mapping[str, Scores] | None = None,
+) -> Scores:
+    """Scores of texts against the references of each. `metrics`: the deciding one first; None: BLEU, then chrF."""
+    return _evaluate(metrics or [Bleu(), Chrf()], said, meant, task, seconds, baselines)
+
+
+def evaluate_language_model(
+    nats: Float[np.ndarray, " N"],
+    units: Int[np.ndarray, "N 2"],
+    metrics: Sequence[Metric] | None = None,
+    *,
+    task: str = "generate",
+    seconds: float = 0.0,
+    baselines: Mapping[str, Scores] | None = None,
+) -> Scores:
+    """Scores from the nats of each document, block or line, and its characters and words (`text_metrics.units_of`).
+
+    `metrics`: the deciding one first; None: bits per character, then perplexity per word.
+    """
+    return _evaluate(metrics or [BitsPerCharacter(), PerplexityPerWord()], nats, units, task, seconds, baselines)
+
+
+def _evaluate(
+    metrics: Sequence[Metric], said: Any, meant: Any, task: str, seconds: float, baselines: Mapping[str, Scores] | None
+) -> Scores:
     return Scores(
         task=task,
         metrics={metric.name: Score.of(metric, metric.count(said, meant)) for metric in metrics},
         examples=len(meant),
         seconds=seconds,
         baselines=baselines or {},
+        signatures={metric.name: metric.signature(meant) for metric in metrics if isinstance(metric, SacreMetric)},
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bucket:
+    """The examples whose source is about as long."""
+
+    shortest: int
+    longest: int
+    """Lengths of sources, both included."""
+    examples: int
+    score: Score
+
+
+def score_by_length(
+    metric: Metric, said: Any, meant: Any, lengths: Int[np.ndarray, " N"], most: Sequence[int] | None = None
+) -> list[Bucket]:
+    """Scores of examples with sources of up to most[0], most[1], ... tokens, and of the longer ones; empty buckets are left out.
+
+    `lengths` are those of the sources. `most` is None: six buckets of about equally many examples.
+    """
+    if most is None:
+        most = np.unique(np.quantile(lengths, np.arange(1, 6) / 6, method="lower")).tolist()
+    which = np.searchsorted(np.asarray(most), lengths)                             # length ≤ most[which]
+    counts = metric.count(said, meant)
+    return [
+        Bucket(
+            shortest=int(lengths[inside].min()),
+            longest=int(lengths[inside].max()),
+            examples=int(inside.sum()),
+            score=Score.of(metric, counts[inside]),
+        )
+        for inside in (which == number for number in range(len(most) + 1))
+        if inside.any()
+    ]
 
 
 def majority(
@@ -224,7 +320,10 @@ def verdict(scores: Scores, name: str = "bow") -> str:
     title, lower = TITLES.get(metric, metric), metric in LOWER
     gain = theirs.value - ours.value if lower else ours.value - theirs.value
     apart = ours.low > theirs.high or ours.high < theirs.low
-    amount = f"{number(abs(gain))} of {title}" if lower else f"{100 * abs(gain):.1f} points of {title}"
+    if metric in POINTS:
+        amount = f"{POINTS[metric] * abs(gain):.1f} points of {title}"
+    else:
+        amount = f"{number(abs(gain))} {title}" if title.startswith("bits") else f"{number(abs(gain))} of {title}"
     doubt = "" if apart else " (the intervals overlap: more examples would tell for sure)"
     if abs(gain) < 1e-12:
         return f"Level with {name} in {title}: prefer the cheaper of the two."

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from seqlab.errors import UserError
+from seqlab.report import alignment
 from seqlab.report.attention import Explanation, Map
 from seqlab.report.evaluate import number
 from seqlab.report.html import notebook, page, shortened
@@ -48,7 +49,7 @@ rgb(var(--for)/0) 50%,rgb(var(--for)/.8))}
 .matrix select{font:inherit;color:var(--text);background:var(--card);border:1px solid var(--line);border-radius:5px}
 .matrix canvas{display:block;max-width:100%;margin:.7rem 0 .2rem;border:1px solid var(--line);image-rendering:pixelated}
 @media (max-width:36rem){.sentence{grid-template-columns:3rem 1fr}.sentence .num{display:none}}
-"""
+""" + alignment.CSS
 
 SCRIPT = """
 for (const box of document.querySelectorAll('.matrix:not([data-ready])')) {
@@ -106,7 +107,7 @@ for (const box of document.querySelectorAll('.matrix:not([data-ready])')) {
   for (const element of [layerMenu, headMenu]) element.addEventListener('change', () => { draw(); show(); });
   draw();
 }
-"""
+""" + alignment.SCRIPT
 
 
 # HTML ----------------------------------------------------------------------------------------------------------------
@@ -132,10 +133,12 @@ def html_part(explanation: Explanation) -> str:
     if explanation.note:
         parts.append(f'<p class="small soft">{escape(explanation.note)}</p>')
     matrices = [one for one in explanation.maps if one.kind == "matrix"]
+    if alignments := [one for one in explanation.maps if one.kind == "alignment"]:
+        parts += [f'<p class="w">{escape(explanation.text)}</p>', alignment.alignment_table(alignments)]
     for one in explanation.maps:
         if one.kind == "tokens" and matrices and one is explanation.maps[0]:
             parts.append(_matrix(matrices, one))
-        elif one.kind != "matrix":
+        elif one.kind not in ("matrix", "alignment"):
             parts.append(_DRAW[one.kind](one))
     if matrices and explanation.maps[0].kind != "tokens":
         parts.append(_matrix(matrices, None))
@@ -227,7 +230,9 @@ def _matrix(matrices: Sequence[Map], received: Map | None) -> str:
 
 
 def _heading(one: Map, top: float, unit: str = "") -> str:
-    return f"<h3>{escape(one.name)}</h3>" + _legend(top, one.signed, unit or ("" if one.signed else "share of the attention"))
+    return f"<h3>{escape(one.name)}</h3>" + _legend(
+        top, one.signed, unit or one.unit or ("" if one.signed else "share of the attention")
+    )
 
 
 def _legend(top: float, signed: bool, unit: str) -> str:
@@ -290,7 +295,7 @@ def png(explanation: Explanation) -> bytes:
             fix='pip install "seqlab[plot]"',
         ) from None
     lines = list(_lines(explanation))
-    grids = [one for one in explanation.maps if one.kind == "matrix"]
+    grids = [one for one in explanation.maps if one.kind in ("matrix", "alignment")]
     below = -(-len(grids) // 2) * 4.6
     height = 0.27 * (len(lines) + 1)
     figure = Figure(figsize=(9.6, height + below), dpi=150, facecolor="white")
@@ -304,7 +309,7 @@ def png(explanation: Explanation) -> bytes:
             weight = "bold" if bold else "normal"
             axes.text(start, row, word, family=FAMILY, fontsize=9.5, va="center", weight=weight, bbox=style, parse_math=False)
     for place, one in enumerate(grids):
-        _grid(figure, one, (0.1 + 0.47 * (place % 2), 1 - share - (place // 2 + 1) * 4.6 / (height + below) + 0.05, 0.36))
+        _grid(figure, one, (0.1 + 0.47 * (place % 2), 1 - share - ((place // 2 + 1) * 4.6 - 0.8) / (height + below), 0.36))
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     return picture.getvalue()
@@ -320,7 +325,7 @@ def _lines(explanation: Explanation) -> Iterator[_Line]:
     if explanation.note:
         yield [(0, explanation.note[:LINE], None, False)]
     for one in explanation.maps:
-        if one.kind == "matrix":
+        if one.kind in ("matrix", "alignment"):
             continue
         yield []
         yield [(0, one.name, None, True)]
@@ -371,9 +376,9 @@ def _grid(figure: Any, one: Map, place: tuple[float, float, float]) -> None:
     left, bottom, size = place
     width, height = figure.get_size_inches()
     axes = figure.add_axes((left, bottom, size, size * width / height))
-    axes.imshow(one.weights.mean(axis=0), cmap="Oranges", vmin=0)
-    axes.set_title(one.name + " (mean of heads)", fontsize=9)
-    if len(one.pieces) <= 40:
-        words = [word[:12] for _, word in spaced(one.pieces)[1]]
-        axes.set_xticks(range(len(words)), words, rotation=90, fontsize=7, parse_math=False)
-        axes.set_yticks(range(len(words)), words, fontsize=7, parse_math=False)
+    axes.imshow(one.weights.mean(axis=0), cmap="Oranges", vmin=0, aspect="auto")
+    axes.set_title(one.name + (" (mean of heads)" if len(one.weights) > 1 else ""), fontsize=9)
+    across, down = ([word[:12] for _, word in spaced(pieces)[1]] for pieces in (one.pieces, one.written or one.pieces))
+    if max(len(across), len(down)) <= 40:
+        axes.set_xticks(range(len(across)), across, rotation=90, fontsize=7, parse_math=False)
+        axes.set_yticks(range(len(down)), down, fontsize=7, parse_math=False)

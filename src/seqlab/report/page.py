@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from seqlab.config import read_yaml
 from seqlab.errors import one_of
 from seqlab.files import write_text
-from seqlab.report import chart, html, maps
+from seqlab.report import chart, confusion, html, maps
 from seqlab.report.attention import Explanation
 from seqlab.report.cost import Inspection
-from seqlab.report.evaluate import CLASS_HEADER, LOWER, TITLES, Score, Scores, class_rows, number, verdict
+from seqlab.report.evaluate import LOWER, TITLES, Score, Scores, number, verdict
 
 WORDS = {"train": "training", "valid": "validation"}
 """Splits whose names are not words."""
-MOST_CLASSES = 50
-"""A confusion matrix is drawn up to so many classes; beyond, only the commonest confusions are listed."""
-WITH_NUMBERS = 12
-"""Up to so many classes the cells show their counts; beyond, they are colours with tooltips."""
+COUNTED = {"translate": "pairs", "generate": "characters"}
+"""What the amounts of data are of, where they are not called examples."""
+SCORED = {"translate": "texts", "generate": "lines"}
+"""What is scored one by one, where it is not called an example."""
+BY = {"characters": "character by character", "words": "word by word"}
+"""How a language model writes, by the kind of its tokens; of other kinds, piece by piece."""
+LOGGED = {"token_error_rate": "valid_errors"}
+"""Metrics that metrics.jsonl calls otherwise than valid_ and their name."""
+SIMPLE = {
+    "copy": "the source as it is", "word table": "each word as it is most often translated",
+    "gram": "what most often followed the last few symbols",
+}    # fmt: skip
+"""Baselines that do not say by their names what they do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +42,7 @@ class Example:
     meant: str
     said: str
     score: float
-    """Probability the model gave its wrong label; for numbers, the error."""
+    """Probability the model gave its wrong label; for numbers, the error; for translations, chrF; else bits per character."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,29 +60,46 @@ class Report:
     """The rows of metrics.jsonl."""
     worst: Sequence[Example] = ()
     maps: Sequence[Explanation] = ()
+    samples: Sequence[str] = ()
+    """What it wrote: a line that tells how, then the text."""
+    by_length: Mapping[str, Scores] = field(default_factory=dict)
+    """The deciding metric for shorter and longer sources apart."""
     inspection: Inspection | None = None
     rows: Mapping[str, int]
-    """Examples by split."""
+    """Examples by split; of a language model, characters."""
     notes: Sequence[str] = ()
     """Warnings about the data."""
     seconds: float = 0.0
     steps: int = 0
 
     @property
+    def task(self) -> str:
+        return self.scores.task
+
+    @property
     def number(self) -> bool:
-        """True when the answers are numbers, not labels."""
-        return not self.scores.labels
+        """True when the answers are numbers, not labels or texts."""
+        return self.task == "classify" and not self.scores.labels
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return read_yaml(self.settings_text, "config.yaml")
 
     @property
     def recipe(self) -> str:
-        """The parts, in words: "tokens → lstm → max → linear"."""
-        model = read_yaml(self.settings_text, "config.yaml").get("model") or {}
-        kinds = [model.get(part, {}).get("kind") for part in ("input", "encoder", "pool", "head")]
-        return " → ".join(str(kind) for kind in kinds if kind)
+        """The parts, in words: "tokens → lstm → max → linear", "tokens → lstm both ways → lstm with late attention"."""
+        model = self.settings.get("model") or {}
+        parts = [model.get(part) for part in ("input", "encoder", "pool", "head")]
+        return " → ".join([_part(part) for part in parts if part] + [_decoder(part) for part in [model.get("decoder")] if part])
 
     @property
     def purpose(self) -> str:
-        """What it predicts, in a sentence without an end."""
+        """What it does, in a sentence without an end."""
+        if self.task == "translate":
+            return "writes a text for a text"
+        if self.task == "generate":
+            tokens = (self.settings.get("data") or {}).get("tokens") or {}
+            return f"continues a text, {BY.get(str(tokens.get('kind')), 'piece by piece')}"
         if self.number:
             return "predicts a number for a text"
         labels = [f"“{label}”" for label in self.scores.labels]
@@ -84,24 +108,53 @@ class Report:
         return f"predicts for a text {one_of(labels)}"
 
     @property
+    def counted(self) -> str:
+        """What `rows` counts."""
+        return COUNTED.get(self.task, "examples")
+
+    @property
+    def scored(self) -> str:
+        """What was scored, one by one."""
+        return SCORED.get(self.task, "examples")
+
+    @property
     def training(self) -> str:
         """How it was trained, in a sentence."""
         others = " and ".join(f"{count:,} {WORDS.get(name, name)}" for name, count in self.rows.items() if name != "train")
-        apart = f", with {others} examples kept apart" if others else ""
+        apart = f", with {others} {self.counted} kept apart" if others else ""
         took = f" in {duration(self.seconds)}" if self.seconds else ""
-        return f"Trained on {self.rows.get('train', 0):,} examples{apart}: {self.steps:,} steps{took}."
+        return f"Trained on {self.rows.get('train', 0):,} {self.counted}{apart}: {self.steps:,} steps{took}."
 
     @property
     def scored_on(self) -> str:
-        """Which examples the scores are of, in a sentence."""
-        which = f"{self.scores.examples:,} {WORDS.get(self.split, self.split)} examples"
+        """Which examples the scores are of, in a sentence or two."""
+        which = f"{self.scores.examples:,} {WORDS.get(self.split, self.split)} {self.scored}"
         chosen = ", though its best weights were chosen on them" if self.split == "valid" else ""
-        return f"Scored on {which} that it was not trained on{chosen}."
+        beam = (self.settings.get("decode") or {}).get("beam", 1)
+        how = f" Each was written with decode.beam={beam}." if self.task == "translate" else ""
+        return f"Scored on {which} that it was not trained on{chosen}.{how}"
 
     @property
     def verdicts(self) -> list[str]:
         """An honest sentence for each baseline, the strongest first."""
         return [verdict(self.scores, name) for name in reversed(list(self.scores.baselines))]
+
+
+def _part(settings: Mapping[str, Any]) -> str:
+    """A part in a word or two; a stack by what is in it."""
+    ways = {"both": " both ways", "backward": " backward"}.get(settings.get("directions", ""), "")
+    inner = " + ".join(_part(one) for one in settings.get("encoders", ()))
+    return inner or f"{settings.get('kind')}{ways}"
+
+
+def _decoder(settings: Mapping[str, Any]) -> str:
+    """What writes, in words: "causal transformer", "lstm with late attention"."""
+    body = _part(settings.get("body") or {"kind": "decoder"})
+    if settings.get("kind") != "attending":
+        return f"{settings.get('kind')} {body}"
+    attend = settings.get("attend", "late")
+    looks = "without attention" if attend == "none" else f"with {attend} attention"
+    return f"{body} {looks}{' and input feeding' if settings.get('feeding') else ''}"
 
 
 def write_report(path: Path, report: Report) -> None:
@@ -113,23 +166,25 @@ def report_html(report: Report) -> str:
     sections = [
         _opening(report),
         _scores(report),
-        _curves(report.metrics),
-        _confusion(report.scores),
-        _classes(report.scores),
+        _samples(report.samples),
+        _curves(report),
+        _lengths(report),
+        confusion.confusion_part(report.scores),
+        confusion.classes_part(report.scores),
         _worst(report),
         _maps(report.maps),
         _cost(report.inspection),
         _settings(report),
     ]
     body = "\n".join(part for part in sections if part)
-    return html.page(f"{report.title} · seqlab report", body, CSS + chart.CSS + maps.CSS, maps.SCRIPT)
+    return html.page(f"{report.title} · seqlab report", body, CSS + confusion.CSS + chart.CSS + maps.CSS, maps.SCRIPT)
 
 
 def _opening(report: Report) -> str:
     facts = [("parts", report.recipe)]
     if report.inspection:
         facts.append(("parameters", f"{report.inspection.total:,}"))
-    facts.append((f"examples: {' / '.join(report.rows)}", " / ".join(f"{count:,}" for count in report.rows.values())))
+    facts.append((f"{report.counted}: {' / '.join(report.rows)}", " / ".join(f"{count:,}" for count in report.rows.values())))
     facts += [("steps", f"{report.steps:,}"), ("time", duration(report.seconds))]
     listed = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts if value)
     notes = "".join(f"<li>{escape(note)}</li>" for note in report.notes)
@@ -163,7 +218,8 @@ def _scores(report: Report) -> str:
 
 def _score_table(everyone: Mapping[str, Scores]) -> str:
     """A row for the model and each baseline, a column a metric; the interval stands below the value."""
-    metrics = next(iter(everyone.values())).metrics
+    ours = next(iter(everyone.values()))
+    metrics = ours.metrics
     head = "".join(f"<th>{escape(TITLES.get(name, name))}</th>" for name in metrics)
     rows = "".join(
         f'<tr><td class="l">{escape(who)}</td>'
@@ -175,42 +231,51 @@ def _score_table(everyone: Mapping[str, Scores]) -> str:
         for who, scores in everyone.items()
     )
     units = "; ".join(f"{TITLES.get(name, name)}: {score.unit}" for name, score in metrics.items())
-    better = " Of errors, less is better." if any(name in LOWER for name in metrics) else ""
+    less = [TITLES.get(name, name) for name in metrics if name in LOWER]
+    better = f" Of {' and '.join(less)}, less is better." if less else ""
+    simple = {who: SIMPLE.get(who) or SIMPLE.get(who.rpartition("-")[2]) for who in everyone}
+    told = "; ".join(f"{who} ({does})" for who, does in simple.items() if does)
+    beside = f" Beside the model: {told}." if told else ""
+    signed = "".join(f"<br>{escape(TITLES[name])}: {escape(text)}" for name, text in ours.signatures.items())
     return (
         f'<table class="wide"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>'
-        f'<p class="small soft">Below each value its 95 % interval (bootstrap). {escape(units)}.{better}</p>'
+        f'<p class="small soft">Below each value its 95 % interval (bootstrap). {escape(units)}.{escape(better + beside)}</p>'
+        + (f'<p class="small soft signature">sacreBLEU signatures{signed}</p>' if signed else "")
     )
 
 
 def _bar(name: str, score: Score, strong: bool) -> chart.Bar:
-    return chart.Bar(html.shortened(name, 16), score.value, score.low, score.high, strong)
+    return chart.Bar(html.shortened(name, 16), score.value, score.low, score.high, strong, score.shown)
 
 
-def _kept(metrics: Sequence[Mapping[str, Any]], key: str, sign: float) -> tuple[float, float] | None:
+def _kept(metrics: Sequence[Mapping[str, Any]], key: str, sign: float) -> Mapping[str, Any]:
     """The validation whose weights were kept: the best score, and between equal ones the lowest loss."""
     rows = [row for row in metrics if key in row]
-    if not rows:
-        return None
-    best = max(rows, key=lambda row: (sign * row[key], -row.get("valid_loss", 0.0)))
-    return float(best["step"]), float(best[key])
+    return max(rows, key=lambda row: (sign * row[key], -row.get("valid_loss", 0.0)), default={})
 
 
-def _curves(metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Losses beside the validation metric, over steps; the best validation is marked."""
+def _curves(report: Report) -> str:
+    """Losses beside the validation metrics, over steps; the validation whose weights were kept is marked."""
+    metrics = report.metrics
     losses = [_curve(metrics, key, name) for key, name in (("train_loss", "train"), ("valid_loss", "valid"))]
-    key = next((key for key in ("valid_accuracy", "valid_mse", "valid_f1") if any(key in row for row in metrics)), "")
     steps = [float(row["step"]) for row in metrics if "step" in row]
     if not steps:
         return ""
+    names = list(report.scores.metrics)[: 1 if report.task == "classify" else None]
+    keys = {name: LOGGED.get(name, f"valid_{name}") for name in names}
+    kept = _kept(metrics, keys[names[0]], -1.0 if names[0] in LOWER else 1.0)
     span = (0.0, max(steps))
     drawn = [chart.line_chart("loss", losses, span=span)]
-    if key:
-        name = key.removeprefix("valid_")
+    for name, key in keys.items():
+        best = (float(kept["step"]), float(kept[key])) if key in kept else None
         curve = _curve(metrics, key, "valid")
-        best = _kept(metrics, key, -1.0 if name in LOWER else 1.0)
-        drawn.append(chart.line_chart(TITLES.get(name, name), [curve], span=span, best=best))
+        if curve.points:
+            drawn.append(chart.line_chart(TITLES.get(name, name), [curve], span=span, best=best, log=name == "perplexity"))
+    if len(drawn) % 2:    # one more makes two rows of two
+        drawn.append(chart.line_chart("learning rate", [_curve(metrics, "rate", "")], span=span))
     cards = "".join(f'<div class="card">{one}</div>' for one in drawn if one)
-    return f'<h2>How it learnt</h2><div class="grid2">{cards}</div>'
+    note = '<p class="small soft">A circle marks the weights that were kept.</p>' if kept else ""
+    return f'<h2>How it learnt</h2><div class="grid2">{cards}</div>{note}'
 
 
 def _curve(metrics: Sequence[Mapping[str, Any]], key: str, name: str) -> chart.Curve:
@@ -221,76 +286,77 @@ def _curve(metrics: Sequence[Mapping[str, Any]], key: str, name: str) -> chart.C
 # Where it goes wrong -------------------------------------------------------------------------------------------------
 
 
-def _confusion(scores: Scores) -> str:
-    if scores.confusion is None or len(scores.labels) < 2:
+def _lengths(report: Report) -> str:
+    """The deciding metric against the length of the source."""
+    if not report.by_length:
         return ""
-    parts = []
-    if len(scores.labels) <= MOST_CLASSES:
-        parts.append(f'<div class="card">{_confusion_table(scores.confusion, scores.labels)}</div>')
-    if len(scores.labels) > WITH_NUMBERS:
-        parts.append(f'<div class="card">{_commonest(scores.confusion, scores.labels)}</div>')
-    return "<h2>What it confuses</h2>" + "".join(parts)
-
-
-def _confusion_table(matrix: np.ndarray, labels: Sequence[str]) -> str:
-    """Rows: what was meant, columns: what was said; a cell is as dark as its share of the row."""
-    small = len(labels) > WITH_NUMBERS
-    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    names = [escape(html.shortened(label, 24)) for label in labels]
-    head = "".join(f"<th scope=col><span>{name}</span></th>" for name in names)
-    rows = []
-    for row, name in enumerate(names):
-        cells = "".join(
-            f'<td{" class=hit" if row == column else ""} style="--w:{shares[row, column]:.3f}"'
-            f' title="{name} called {names[column]}: {matrix[row, column]:,}">{"" if small else f"{matrix[row, column]:,}"}</td>'
-            for column in range(len(labels))
-        )
-        rows.append(f"<tr><th scope=row>{name}</th>{cells}</tr>")
-    return (
-        f'<table class="confusion{" small" if small else ""}"><thead><tr><th class="corner">meant ↓ said →</th>{head}</tr>'
-        f'</thead><tbody>{"".join(rows)}</tbody></table>'
-        '<p class="small soft">The stronger a cell, the larger its share of the row'
-        f'{"; point at it for the count" if small else ""}. Blue is right, orange is wrong.</p>'
-    )
-
-
-def _commonest(matrix: np.ndarray, labels: Sequence[str], most: int = 12) -> str:
-    wrong = matrix * (1 - np.eye(len(labels), dtype=matrix.dtype))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:most]
-    cells = [divmod(int(place), len(labels)) for place in order if wrong.flat[place] > 0]
+    main = report.scores.main
+    title = TITLES.get(main, main)
+    found = {name: scores.metrics[main] for name, scores in report.by_length.items()}
+    drawn = chart.bar_chart(f"{title} by length of the source", [_bar(name, one, True) for name, one in found.items()])
     rows = [
-        (labels[meant], labels[said], f"{matrix[meant, said]:,}", f"{100 * matrix[meant, said] / matrix[meant].sum():.0f} %")
-        for meant, said in cells
+        (name, f"{report.by_length[name].examples:,}", one.shown, one.interval) for name, one in found.items()
     ]
-    header = ("meant", "said", "times", "of those meant")
-    return html.table(header, rows, left=(0, 1), wide=True) if rows else "<p>Nothing is confused.</p>"
-
-
-def _classes(scores: Scores) -> str:
-    if not scores.per_class:
-        return ""
-    drawn = html.table(CLASS_HEADER, class_rows(scores.per_class), wide=True)
-    if len(scores.per_class) > WITH_NUMBERS:
-        drawn = f"<details><summary>{len(scores.per_class)} classes</summary>{drawn}</details>"
-    return f'<h2>Class by class</h2><div class="card">{drawn}</div>'
+    listed = html.table(("source", report.scored, title, "95 % interval"), rows, wide=True)
+    return (
+        '<h2>Is it worse with long texts?</h2><div class="grid2">'
+        f'<div class="card">{drawn}</div><div class="card">{listed}</div></div>'
+    )
 
 
 def _worst(report: Report) -> str:
     if not report.worst:
         return ""
-    names = ("meant", "said", "error") if report.number else ("meant", "said", "sure of it")
-    head = "".join(f"<th{' class=l' if place < 3 else ''}>{name}</th>" for place, name in enumerate(("text", *names)))
-    rows = "".join(
-        f'<tr><td class="l text">{escape(html.shortened(one.text, 300))}</td><td class="l">{escape(one.meant)}</td>'
-        f'<td class="l">{escape(one.said)}</td><td>{number(one.score)}</td></tr>'
+    title, header, note = _WORST["number" if report.number else report.task]
+    cells = [
+        (one.text, *(() if report.task == "generate" else (one.meant, one.said)), _worst_score(report.task, one.score))
         for one in report.worst
+    ]
+    last = len(header) - 1
+    head = "".join(f"<th{' class=l' if place < last else ''}>{name}</th>" for place, name in enumerate(header))
+    rows = "".join(
+        "<tr>"
+        + "".join(f'<td class="l text">{escape(html.shortened(cell, 300))}</td>' for cell in row[:-1])
+        + f"<td>{row[-1]}</td></tr>"
+        for row in cells
     )
-    what = "The largest errors" if report.number else "The mistakes it is surest of"
     return (
-        f'<h2>{what}</h2><div class="card"><table class="wide worst"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-        '<p class="small soft">Often these are mistakes in the data, or texts that say too little: worth reading first.</p>'
+        f'<h2>{title}</h2><div class="card"><table class="wide worst {report.task}"><thead><tr>{head}</tr></thead>'
+        f'<tbody>{rows}</tbody></table></div><p class="small soft">{note}</p>'
     )
+
+
+def _worst_score(task: str, score: float) -> str:
+    return f"{score:.1f}" if task == "translate" else f"{score:.2f}" if task == "generate" else number(score)
+
+
+_OFTEN = "Often these are mistakes in the data, or texts that say too little: worth reading first."
+_WORST = {
+    "classify": ("The mistakes it is surest of", ("text", "meant", "said", "sure of it"), _OFTEN),
+    "number": ("The largest errors", ("text", "meant", "said", "error"), _OFTEN),
+    "translate": (
+        "The worst translations",
+        ("source", "meant", "said", "chrF"),
+        "By chrF of the single text. Often these are mistakes in the data, or right in other words: worth reading first.",
+    ),
+    "generate": (
+        "What surprised it most",
+        ("line", "bits per character"),
+        "Names, other languages and mistakes in the data are what a language model does not foresee: worth reading first.",
+    ),
+}
+"""By task: the title, the header and what to think of it."""
+
+
+def _samples(samples: Sequence[str]) -> str:
+    """Texts out of the model, as they are: line breaks and all."""
+    if not samples:
+        return ""
+    cards = []
+    for sample in samples:
+        how, _, text = sample.partition("\n")
+        cards.append(f'<div class="card sample"><h3>{escape(how)}</h3><pre>{escape(text)}</pre></div>')
+    return f'<h2>What it writes</h2><div class="grid2">{"".join(cards)}</div>'
 
 
 # The rest ------------------------------------------------------------------------------------------------------------
@@ -334,21 +400,12 @@ CSS = """
 .verdict{font-size:1.08rem;font-weight:600;margin-top:0}
 .grid2{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));gap:.8rem}
 .grid2>.card{margin:0;display:flex;flex-direction:column;justify-content:center}
-.scroll{overflow-x:auto}.scroll table{font-size:.82rem;white-space:nowrap}.scroll td:nth-child(n+2){padding-left:.4rem}
+.scroll{overflow-x:auto}.scroll table{font-size:.82rem;white-space:nowrap}.scroll :is(th,td):nth-child(n+2){padding-inline:.4rem}
 .scroll tbody tr:last-child{font-weight:600}
-.confusion td,.confusion th,.confusion tbody tr:last-child>*{border:1px solid var(--card)}
-.confusion td:last-child,.confusion th:last-child{padding-right:.8rem}
-.confusion .corner{font-weight:400;vertical-align:bottom;padding-right:.7rem}
-.confusion th[scope=col]{vertical-align:bottom;text-align:center}
-.confusion th[scope=row]{text-align:right;padding:.2rem .7rem .2rem 0;white-space:nowrap}
-.confusion td{min-width:3.4rem;text-align:center;background:rgb(var(--against)/calc(var(--w)*.85))}
-.confusion td.hit{background:rgb(var(--for)/calc(var(--w)*.85))}
-.confusion.small td,.confusion.small td:last-child{min-width:0;width:.95rem;height:.95rem;padding:0;background-color:var(--faint);
-background-image:linear-gradient(rgb(var(--against)/calc(var(--w)*.95)) 0 0)}
-.confusion.small td.hit{background-image:linear-gradient(rgb(var(--for)/calc(var(--w)*.95)) 0 0)}
-.confusion.small th[scope=row],.confusion.small th[scope=col]{font-size:.72rem;line-height:1;padding-block:0 .1rem}
-.confusion.small th[scope=col]{padding:0 0 .3rem}
-.confusion.small th[scope=col] span{writing-mode:vertical-rl;transform:rotate(180deg);white-space:nowrap}
-.worst td{vertical-align:top}.worst .text{max-width:36rem;overflow-wrap:anywhere;padding-left:0}
+.grid2>.sample:last-child:nth-child(odd){grid-column:1/-1}
+.worst td{vertical-align:top}.worst .text{overflow-wrap:anywhere}.worst td:first-child{max-width:36rem}
+.worst.translate{table-layout:fixed}.worst.translate th:last-child{width:4.5rem}
+.grid2>.sample{justify-content:flex-start}.sample h3{font-size:.82rem;color:var(--soft)}.sample pre{font-size:.85rem}
+.signature{overflow-wrap:anywhere;font-size:.75rem}
 @media (max-width:40rem){.lead{grid-template-columns:1fr}}
 """

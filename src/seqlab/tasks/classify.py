@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -15,17 +14,32 @@ from torch import Tensor, nn
 
 from seqlab import __version__
 from seqlab.config import NotNegative, Probability, dump
-from seqlab.data.batches import in_order
+from seqlab.data.batches import Plan, in_order
 from seqlab.data.fields import Reading, reading
-from seqlab.data.read import Bad, DataConfig, Role, Row, Table
+from seqlab.data.read import DataConfig, Role, Row, Table
 from seqlab.data.store import Ragged, Store, StoreWriter, cache_folder, cached_store, fingerprint, pad
-from seqlab.data.survey import Survey, held_out, survey
+from seqlab.data.survey import Problem, Survey, held_out, survey
 from seqlab.errors import UserError
-from seqlab.files import folder_beside
+from seqlab.metrics import Accuracy, MacroF1
 from seqlab.model import ModelConfig
 from seqlab.objectives import CrossEntropy, HopPenalty, SquaredError
 from seqlab.parts import Batch, Facts, Objective, Output
-from seqlab.tasks.task import Size, TaskConfig
+from seqlab.tasks.task import (
+    Checked,
+    Files,
+    Prepared,
+    Size,
+    TaskConfig,
+    TaskFacts,
+    Weighted,
+    chunks,
+    facts_of,
+    good_rows,
+    kept_or_learnt,
+    raw_text,
+    same_columns,
+    splits,
+)
 
 TEXT = Role("text", ("text", "sentence", "review", "content", "document", "comment", "question", "body", "message"), True)
 TEXT2 = Role("text2", ("text2", "sentence2", "hypothesis"), False)
@@ -56,11 +70,49 @@ class Classify(TaskConfig, kind="classify"):
     penalty_kind: Literal["overlap", "kl"] = "overlap"
     """overlap: ‖AAᵀ − I‖². kl: divergence between hops; costlier and less stable."""
 
+    example: ClassVar[str] = "worth every minute"
+    data_example: ClassVar[str] = "reviews.csv"
+
+    def look(self, data: DataConfig, keep_all_faults: bool = False) -> ClassifyFiles:
+        return ClassifyFiles(self, data, keep_all_faults)
+
+    def facts(self, tree: dict[str, Any]) -> ClassifyFacts:
+        return facts_of(ClassifyFacts, tree)
+
+    def imagined(self, symbols: int, outputs: int) -> Facts:
+        return Facts(symbols={field: symbols for field in ("text", "characters", "grams")}, outputs=outputs)
+
+    def objectives(self, model: ModelConfig) -> Weighted:
+        if model.pool is None or model.head is None:
+            raise UserError(
+                what="The model has no pool or no head.",
+                why="classify gives one answer a row: the states are pooled, and a head answers.",
+                fix="Set model.pool.kind=mean and model.head.kind=linear.",
+            )
+        first: Objective = SquaredError() if self.target == "number" else CrossEntropy(self.smoothing)
+        terms = [(1.0, first)]
+        if self.penalty > 0:
+            if model.pool.kind != "structured":
+                raise UserError(
+                    what=f'task.penalty is {self.penalty:g} but model.pool.kind is "{model.pool.kind}".',
+                    why="The penalty keeps the hops of structured attention apart; this pool has no hops.",
+                    fix="Set model.pool.kind=structured or task.penalty=0.",
+                )
+            terms.append((self.penalty, HopPenalty(self.penalty_kind)))
+        return terms
+
+    def epochs(self, rows: int) -> float:
+        for most, epochs in ((3_000, 30), (10_000, 20), (50_000, 12), (200_000, 6), (1_000_000, 3)):
+            if rows <= most:
+                return epochs
+        return 1
+
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifyFacts:
+class ClassifyFacts(TaskFacts):
     """What the training data decided; saved as facts.json."""
 
+    task: ClassVar[str] = "classify"
     target: str
     labels: tuple[str, ...] = ()
     """In the order of the model's scores; empty for numbers."""
@@ -70,43 +122,52 @@ class ClassifyFacts:
     spread: float = 1.0
     """Numbers are learnt as (number − mean) / spread."""
     pair: bool = False
-    columns: dict[str, str] = field(default_factory=dict)
-    symbols: dict[str, int] = field(default_factory=dict)
-    rows: dict[str, int] = field(default_factory=dict)
-    words: float = 0.0
-    cut: dict[str, int] = field(default_factory=dict)
-    """Texts that were longer than data.length and lost their middle, by split."""
-    fingerprint: str = ""
-    warnings: tuple[str, ...] = ()
 
     @property
     def parts(self) -> Facts:
         outputs = 1 if self.target == "number" else len(self.labels)
         return Facts(symbols=self.symbols, outputs=outputs, segments=2 if self.pair else 1)
 
-    def to_json(self) -> dict[str, Any]:
-        return {"task": "classify", **asdict(self)}
-
-    @staticmethod
-    def from_json(tree: dict[str, Any]) -> ClassifyFacts:
-        known: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in tree.items()}
-        known.pop("task", None)
-        return ClassifyFacts(**known)
-
 
 @dataclass(frozen=True)
-class Prepared:
+class ClassifyPrepared(Prepared):
     """Data made ready: what it decided, how texts are read, and the stores by split."""
 
     facts: ClassifyFacts
     reading: Reading
     stores: dict[str, Store]
 
+    def save(self, folder: Path) -> None:
+        self.reading.save(folder)
+
+    def plan(self, batch_tokens: int, seed: int) -> Plan:
+        return Plan(sizes(self.stores["train"].fields), batch_tokens, seed)
+
+    @cached_property
+    def _target(self) -> np.ndarray:
+        return target_of(self.stores["train"])
+
+    def load(self, rows: np.ndarray) -> Batch:
+        return make_batch(self.stores["train"].fields, self._target, rows)
+
+    def validate(self, model: nn.Module, device: str) -> Checked:
+        store, facts = self.stores["valid"], self.facts
+        meant, said = target_of(store), scores(model, store.fields, device)
+        if facts.target == "number":
+            loss = float(np.mean((said[:, 0].astype(np.float64) - meant) ** 2))
+            error = loss * facts.spread**2
+            return Checked(-error, loss, {"valid_loss": loss, "valid_mse": error})
+        shares = probabilities(said)
+        loss = float(-np.log(np.maximum(shares[np.arange(len(meant)), meant], 1e-12)).mean())
+        chosen = shares.argmax(axis=1)
+        accuracy, f1 = Accuracy()(chosen, meant), MacroF1(len(facts.labels))(chosen, meant)
+        return Checked(accuracy, loss, {"valid_loss": loss, "valid_accuracy": accuracy, "valid_f1": f1})
+
 
 # From files to stores --------------------------------------------------------------------------------------------
 
 
-class Files:
+class ClassifyFiles(Files):
     """The files of a run, looked at once: enough to decide on sizes before anything is written."""
 
     def __init__(self, task: Classify, data: DataConfig, keep_all_faults: bool = False) -> None:
@@ -119,80 +180,58 @@ class Files:
                 like_train = data if split == "train" else same_columns(data, self.tables["train"].found)
                 self.tables[split] = Table(files, like_train, wanted)
         self.survey: Survey = survey(self.tables, target=task.target, keep_all_faults=keep_all_faults)
+        self.characters = self.survey.train.characters
 
-    def refuse_faults(self) -> None:
-        """Stop with everything that is wrong."""
-        problems = [problem for problem in self.survey.problems() if problem.severity == "error"]
-        if len(problems) == 1:
-            raise UserError(what=str(problems[0]), why="Training on it would mislead.", fix=problems[0].fix)
-        if problems:
-            shown = [f"- {problem} {problem.fix}" for problem in problems[:8]]
-            more = [f"- and {len(problems) - len(shown)} more"] if len(problems) > len(shown) else []
-            raise UserError(
-                what=f"{len(problems)} things in the data are wrong.",
-                why="\n".join(shown + more),
-                fix=f"See all of them with: seqlab check classify {' '.join(self.data.train)}",
-            )
+    @property
+    def target(self) -> str:
+        assert isinstance(self.task, Classify)
+        return self.task.target
+
+    def problems(self) -> list[Problem]:
+        return self.survey.problems()
+
+    def lines(self) -> list[str]:
+        columns = ", ".join(f'{role} is column "{column}"' for role, column in self.tables["train"].found.items())
+        return [f"columns: {columns}", *self.survey.lines()]
 
     @property
     def size(self) -> Size:
-        """Rows and words of the training data (before anything is held out)."""
         train = self.survey.train
-        return Size(rows=train.rows, words=float(train.words.mean()) if train.rows else 1.0)
+        return Size(rows=train.rows, words=float(train.words.mean()) if train.rows else 1.0, characters=train.characters)
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return tuple(str(problem) for problem in self.survey.problems() if problem.severity == "warning")
-
-    def prepare(self, model: ModelConfig) -> Prepared:
-        """Train the tokenizer and write the stores, or find them ready from an earlier run."""
+    def prepare(self, data: DataConfig, model: ModelConfig) -> ClassifyPrepared:
+        assert model.input is not None
         train = self.survey.train
-        labels = train.labels if self.task.target == "label" else None
+        labels = train.labels if self.target == "label" else None
         held = held_out(train.hashes, labels=labels) if "valid" not in self.tables else np.zeros(train.rows, dtype=bool)
         facts = self._facts(held)
         files = [source.path for table in self.tables.values() for source in table.sources]
-        data = dump(self.data) | {split: len(table.sources) for split, table in self.tables.items()}    # names may change
-        tree = {"version": __version__, "data": data, "target": self.task.target, "labels": facts.labels}
+        told = dump(data) | {split: len(table.sources) for split, table in self.tables.items()}    # names may change
+        tree = {"version": __version__, "data": told, "target": self.target, "labels": facts.labels}
         mark = fingerprint(files, tree | {"reads": model.input.reads})
 
-        how = self._reading(cache_folder().parent / "readings" / mark, new_reading(self.data, model, facts), ~held)
+        new = new_reading(data, model, facts)
+        how = kept_or_learnt(
+            cache_folder().parent / "readings" / mark, new.load, lambda folder: new.train(self._texts(~held)).saved(folder)
+        )
         stores: dict[str, Store] = {}
-        for split, table, chosen in self._splits(held):
+        for split, table, chosen in splits(self.tables, held):
             write = partial(self._write, table=table, chosen=chosen, facts=facts, how=how, keep_text=split != "train")
             stores[split] = cached_store(f"{mark}-{split}", write)
         rows = {split: store.rows for split, store in stores.items()}
         cut = {split: store.notes["cut"] for split, store in stores.items()}
         whole = replace(facts, symbols=how.symbols, rows=rows, cut=cut, fingerprint=mark, warnings=self.warnings)
-        return Prepared(whole, how, stores)
-
-    def _reading(self, saved: Path, new: Reading, chosen: np.ndarray) -> Reading:
-        """How texts are read: as an earlier run with the same data did, or learnt from the chosen rows."""
-        if saved.exists():
-            try:
-                return new.load(saved)
-            except UserError:    # damaged, but it can be learnt again
-                shutil.rmtree(saved)
-        with folder_beside(saved) as beside:
-            new.train(self._texts(chosen)).save(beside)
-        return new
+        return ClassifyPrepared(whole, how, stores)
 
     def _facts(self, held: np.ndarray) -> ClassifyFacts:
         train = self.survey.train
         columns = dict(self.tables["train"].found)
-        facts = ClassifyFacts(target=self.task.target, pair="text2" in columns, columns=columns, words=self.size.words)
-        if self.task.target == "number":
+        facts = ClassifyFacts(target=self.target, pair="text2" in columns, columns=columns, words=self.size.words)
+        if self.target == "number":
             numbers = train.numbers[~held]
             return replace(facts, mean=float(numbers.mean()), spread=float(numbers.std()) or 1.0)
         counts = np.bincount(train.labels[~held], minlength=len(self.survey.labels))
         return replace(facts, labels=tuple(self.survey.labels), label_counts=tuple(counts.tolist()))
-
-    def _splits(self, held: np.ndarray) -> Iterator[tuple[str, Table, np.ndarray | None]]:
-        """Each split with its table and the rows of it that belong to the split (None: all)."""
-        holds = bool(held.any())
-        for split, table in self.tables.items():
-            yield split, table, ~held if split == "train" and holds else None
-        if holds:
-            yield "valid", self.tables["train"], held
 
     def _texts(self, chosen: np.ndarray) -> Iterator[str | tuple[str, str]]:
         pair = "text2" in self.tables["train"].found
@@ -213,19 +252,8 @@ class Files:
 
 def new_reading(data: DataConfig, model: ModelConfig, facts: ClassifyFacts) -> Reading:
     """How texts are read for this model; yet to be trained or loaded."""
+    assert model.input is not None
     return reading(model.input.reads, data, pair=facts.pair, outputs=max(1, len(facts.labels)))
-
-
-def same_columns(data: DataConfig, found: dict[str, str]) -> DataConfig:
-    """Columns without names are guessed from their content: what was found in the training files holds for the others."""
-    nameless = all(column.isdigit() for column in found.values())
-    return replace(data, columns={**found, **data.columns}) if nameless else data
-
-
-def good_rows(table: Table, chosen: np.ndarray | None) -> Iterator[Row]:
-    """The rows without a fault, in order; `chosen` says by number which of them to give."""
-    good = (row for row in table if not isinstance(row, Bad))
-    return (row for number, row in enumerate(good) if chosen is None or chosen[number])
 
 
 def targets(rows: Sequence[Row], facts: ClassifyFacts) -> np.ndarray:
@@ -244,43 +272,11 @@ def targets(rows: Sequence[Row], facts: ClassifyFacts) -> np.ndarray:
     return np.array([known[row.cells["label"]] for row in rows], dtype=np.int64)
 
 
-def raw_text(texts: list[str], most: int = 2000) -> Ragged:
-    """The beginnings of texts as bytes, to be shown later."""
-    encoded = [text[:most].encode() for text in texts]
-    offsets = np.concatenate([[0], np.cumsum([len(text) for text in encoded])]).astype(np.int64)
-    return Ragged(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
-
-
-def chunks(rows: Iterable[Row], size: int) -> Iterator[list[Row]]:
-    chunk: list[Row] = []
-    for row in rows:
-        chunk.append(row)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
-
-
 def _second(rows: Sequence[Row], facts: ClassifyFacts) -> list[str] | None:
     return [row.cells.get("text2", "") for row in rows] if facts.pair else None
 
 
 # Learning and answering ------------------------------------------------------------------------------------------
-
-
-def objectives(task: Classify, model: ModelConfig) -> list[tuple[float, Objective]]:
-    first: Objective = SquaredError() if task.target == "number" else CrossEntropy(task.smoothing)
-    terms = [(1.0, first)]
-    if task.penalty > 0:
-        if model.pool.kind != "structured":
-            raise UserError(
-                what=f'task.penalty is {task.penalty:g} but model.pool.kind is "{model.pool.kind}".',
-                why="The penalty keeps the hops of structured attention apart; this pool has no hops.",
-                fix="Set model.pool.kind=structured or task.penalty=0.",
-            )
-        terms.append((task.penalty, HopPenalty(task.penalty_kind)))
-    return terms
 
 
 def make_batch(fields: dict[str, Ragged], target: np.ndarray | None, rows: np.ndarray) -> Batch:

@@ -28,7 +28,20 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    """All weights by name; a matrix with several names (tied embeddings) once, under the first of them."""
+    first = first_names(model)
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items() if first[name] == name}
+
+
+def fill(model: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Put these weights, named as `weights_of` names them, into the model."""
+    model.load_state_dict({name: weights[first] for name, first in first_names(model).items()})
+
+
+def first_names(model: nn.Module) -> dict[str, str]:
+    """For each name in the model's state the first name that its tensor has."""
+    first: dict[int, str] = {}
+    return {name: first.setdefault(id(tensor), name) for name, tensor in model.state_dict(keep_vars=True).items()}
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -44,7 +57,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
         ) from None
     except (SafetensorError, OSError) as error:
         raise UserError(what=f"{path} is damaged: {error}.", why="The weights can't be read.", fix=fix) from None
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    wanted = {name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}
     found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     if wanted != found:
         odd = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))[:3]
@@ -53,7 +66,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
             why="The weights belong to a model with other settings or other data.",
             fix=fix,
         )
-    model.load_state_dict(weights)
+    fill(model, weights)
 
 
 class Checkpoints:

@@ -22,9 +22,10 @@ from seqlab.config import Count, NotNegative, Positive, PositiveFloat, Share
 from seqlab.data.batches import Plan, Position
 from seqlab.errors import MachineError, Stopped, UserError
 from seqlab.files import clear_unfinished, disk_trouble, write_text
-from seqlab.parts import Batch, Objective
+from seqlab.parts import Batch, Objective, Output, State, Writing
+from seqlab.tasks.task import Checked
 from seqlab.training.budget import Budget
-from seqlab.training.checkpoint import Checkpoints, optimiser_tensors, restore_optimiser, save_weights
+from seqlab.training.checkpoint import Checkpoints, fill, optimiser_tensors, restore_optimiser, save_weights, weights_of
 from seqlab.training.optim import Average, Decay, make_optimiser, rate_factor
 from seqlab.training.progress import Progress, duration, thousands
 
@@ -80,16 +81,6 @@ class TrainConfig:
             raise ValueError(f'there is no device "{self.device}"; it is cpu, cuda, cuda:1, ...') from None
 
 
-@dataclass(frozen=True)
-class Checked:
-    """What a validation found. `score` is the task's own metric, turned so that higher is better."""
-
-    score: float
-    loss: float
-    """Decides between equal scores, which small validation sets often give."""
-    numbers: dict[str, float]
-
-
 @dataclass
 class Counters:
     """Where a run is; saved as JSON."""
@@ -113,6 +104,8 @@ class Counters:
     retreats: int = 0
     rate_scale: float = 1.0
     threads: int = 0
+    carried: int = 0
+    """Positions behind the state that is carried on."""
 
 
 METRICS = "metrics.jsonl"
@@ -150,6 +143,8 @@ class Training:
         self.last_save = self.since = time.monotonic()
         self.tokens_before, self.share_before = 0, 0.0
         self.stream: Iterator[tuple[Position, np.ndarray]] | None = None
+        self.carried: State | None = None
+        """Where the rows of the last batch ended, when the next one goes on from there (truncated BPTT)."""
         self.epoch_batches = len(plan.epoch(0))
 
     # One run ---------------------------------------------------------------------------------------------------
@@ -193,10 +188,10 @@ class Training:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         batches = [self.load(rows) for rows in self.next_rows(config.accumulate)]
-        count = sum(batch.size for batch in batches)
+        count = sum(batch.count for batch in batches)
         loss = 0.0
         for batch in (batch.to(self.device) for batch in batches):
-            output = self.model(batch)
+            output = self.output(batch)
             terms = [weight * objective(output, batch).total for weight, objective in self.objectives]
             total = torch.stack(terms).sum() / count
             total.backward()
@@ -216,6 +211,15 @@ class Training:
         self.optimiser.zero_grad(set_to_none=True)
         if counters.skipped_in_a_row == FAULTS_IN_A_ROW:
             self.retreat()
+
+    def output(self, batch: Batch) -> Output | Writing:
+        """What the model makes of a batch. Rows that go on in the next batch take their state along, cut off from the past."""
+        if not self.plan.carries:
+            given: Output = self.model(batch)
+            return given
+        writing: Writing = self.model(batch, self.carried if batch.follows else None)
+        self.carried = writing.state.detach()
+        return writing
 
     def next_rows(self, batches: int) -> Iterator[np.ndarray]:
         """The rows of the next batches; the position moves with them."""
@@ -246,6 +250,8 @@ class Training:
         shown = "   ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in found.numbers.items())
         mark = " (best, saved)" if better else ""
         self.progress.say(f"step {counters.step:>6}   loss {train_loss:.4f}   {shown}{mark}   {self.pace()}")
+        if found.sample:
+            self.progress.say(f"              {found.sample}")
         if finite:
             self.good.save(*self.state())
 
@@ -297,11 +303,14 @@ class Training:
         """Everything that makes the next step what it will be: tensors, and what JSON can hold."""
         self.counters.seconds = self.budget.seconds()
         tensors: dict[str, Tensor] = {"random": torch.get_rng_state()}
-        tensors |= {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
-        tensors |= {f"average.{name}": tensor for name, tensor in self.average.model.state_dict().items()}
+        tensors |= {f"model.{name}": tensor for name, tensor in weights_of(self.model).items()}
+        tensors |= {f"average.{name}": tensor for name, tensor in weights_of(self.average.model).items()}
         if self.device.type == "cuda":
             tensors["random.device"] = torch.cuda.get_rng_state(self.device)
         tensors |= optimiser_tensors(self.optimiser, self.names)
+        if self.carried is not None:
+            tensors |= {f"carried.{name}": tensor.contiguous() for name, tensor in self.carried.moving.items()}
+            self.counters.carried = self.carried.done
         return tensors, asdict(self.counters) | {"begun": self.budget.begun, "reserve": self.budget.reserve}
 
     def save(self) -> None:
@@ -316,8 +325,8 @@ class Training:
         tensors, counters = saved
         try:
             for model, prefix in ((self.model, "model."), (self.average.model, "average.")):
-                model.load_state_dict({name[len(prefix):]: tensor for name, tensor in tensors.items() if name.startswith(prefix)})
-        except RuntimeError:
+                fill(model, {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)})
+        except (RuntimeError, KeyError):
             raise UserError(
                 what=f"The state in {checkpoints.folder} does not fit the model of {self.folder / 'config.yaml'}.",
                 why="The settings of the model were changed after the run was started.",
@@ -330,6 +339,8 @@ class Training:
         self.budget.begun, self.budget.reserve = counters.pop("begun"), max(self.budget.reserve, counters.pop("reserve"))
         self.stream = None
         self.counters.__dict__.update(counters)
+        moving = {name.removeprefix("carried."): tensor for name, tensor in tensors.items() if name.startswith("carried.")}
+        self.carried = State({}, moving, self.counters.carried) if moving else None
         return True
 
     def resume(self) -> None:
@@ -378,7 +389,9 @@ def _step_of(line: str) -> float:
 
 
 def _tokens(batch: Batch) -> int:
-    """Real positions in a batch, those of the innermost level."""
+    """Real positions in a batch, those of the innermost level; what is written counts where something is."""
+    if batch.written is not None:
+        return batch.count
     field: Any = next(iter(batch.inputs.values()))
     return int(getattr(field, "inner", field).mask.sum())
 

@@ -1,0 +1,144 @@
+"""The decoder that is a causal encoder and a vocabulary: language models of every kind, and the Transformer decoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from seqlab.config import Positive, Probability
+from seqlab.encoders.transformer import Transformer
+from seqlab.errors import UserError
+from seqlab.nn.layers import Dropout, start_linear
+from seqlab.parts import Cost, Decoder, DecoderConfig, EncoderConfig, State
+from seqlab.seq import Seq
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenConfig(DecoderConfig):
+    """What all decoders have in common: how they read what they have written, and how they answer."""
+
+    width: Positive = 128
+    """Width of the vectors of what has been written."""
+    tied: bool = True
+    """The vocabulary's matrix is that of the vectors, so that a symbol is said as it is read."""
+    bias: bool = False
+    """A bias for each symbol of the vocabulary."""
+    dropout: Probability = 0.0
+    """Chance of dropping a feature of such a vector while training."""
+    output_dropout: Probability = 0.0
+    """Chance of dropping a feature of what the vocabulary reads while training."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Causal(WrittenConfig, kind="causal"):
+    """A causal encoder over what has been written. A Transformer also looks at the memory, in every layer."""
+
+    body: EncoderConfig = field(default_factory=Transformer)
+    """The encoder: transformer, lstm, gru, rnn, conv or a stack of them. It reads from left to right, whatever it says."""
+
+    def build(self, memory: int | None, symbols: int) -> CausalDecoder:
+        return CausalDecoder(self, memory, symbols)
+
+
+class Answering(Decoder):
+    """What all decoders have in common: the vectors of what has been written, and the vocabulary, which may be theirs."""
+
+    def __init__(self, config: WrittenConfig, symbols: int) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(symbols, config.width)
+        nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
+        self.dropout = Dropout(config.dropout)
+        self.output_dropout = Dropout(config.output_dropout)
+
+    def answer_from(self, width: int) -> None:
+        """Build the vocabulary over states of this width."""
+        config, symbols = self.config, self.embedding.num_embeddings
+        assert isinstance(config, WrittenConfig)
+        self.vocabulary = nn.Linear(config.width if config.tied else width, symbols, bias=config.bias)
+        if config.tied:
+            self.vocabulary.weight = self.embedding.weight
+        else:
+            nn.init.normal_(self.vocabulary.weight, std=width**-0.5)
+        if config.bias:
+            nn.init.zeros_(self.vocabulary.bias)
+
+    def answer_costs(self, length: int) -> list[Cost]:
+        config, symbols = self.config, self.embedding.num_embeddings
+        width, reads = config.width, self.vocabulary.in_features
+        own = 0 if config.tied else symbols * reads
+        formula = ("the embedding's" if config.tied else "V·d") + (" + V" if config.bias else "")
+        return [
+            Cost(name="embedding", parameters=symbols * width, parameters_formula="V·d", memory=length),
+            Cost(
+                name="vocabulary", parameters=own + config.bias * symbols, parameters_formula=formula,
+                work=length * reads * symbols, work_formula="n·d·V", memory=length * reads,
+            ),
+        ]
+
+
+class CausalDecoder(Answering):
+    """Ids (B U) to states (B U E): embedding → body → vocabulary.
+
+    Without a memory it is a language model, and its `body` is an ordinary causal encoder (SPEC T4). With one, the body is
+    a Transformer whose layers look at the memory (Vaswani et al. 2017). A body of another width than the vectors is
+    brought to theirs by a linear layer where the vocabulary is tied.
+    """
+
+    def __init__(self, config: Causal, memory: int | None, symbols: int) -> None:
+        super().__init__(config, symbols)
+        body = config.body.as_causal()
+        if isinstance(body, Transformer):
+            self.body = body.build_over(config.width, memory)
+        elif memory is None:
+            self.body = body.build(config.width)    # type: ignore[assignment]
+        else:
+            raise UserError(
+                what=f'model.decoder.kind is "causal" and its body is "{body.kind}", but there is something to read.',
+                why="Only a Transformer body looks at what the encoder has read by itself.",
+                fix="Set model.decoder.kind=attending, or model.decoder.body.kind=transformer.",
+            )
+        between = config.tied and self.body.width != config.width
+        self.project = nn.Linear(self.body.width, config.width) if between else nn.Identity()
+        if isinstance(self.project, nn.Linear):
+            start_linear(self.project)
+        self.answer_from(self.body.width)
+
+    def start(self, memory: Seq | None, rows: int) -> State:
+        return self.body.begin(rows if memory is None else memory.rows, memory)
+
+    def advance(self, fed: Int[Tensor, "B U"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
+        states, state = self.body.extend(self.dropout(self.embedding(fed)), state)
+        return self.output_dropout(self.project(states)), state
+
+    def costs(self, length: int) -> list[Cost]:
+        embedding, vocabulary = self.answer_costs(length)
+        costs = [embedding, *(cost.below("body") for cost in self.body.costs(length))]
+        if isinstance(self.project, nn.Linear):
+            costs.append(linear_cost("project", self.project, length))
+        return [*costs, vocabulary]
+
+
+def linear_cost(name: str, layer: nn.Linear, length: int) -> Cost:
+    """Of one linear layer at every position."""
+    bias = layer.bias is not None
+    return Cost(
+        name=name, parameters=layer.in_features * layer.out_features + bias * layer.out_features,
+        parameters_formula="d·d'" + (" + d'" if bias else ""), work=length * layer.in_features * layer.out_features,
+        work_formula="n·d·d'", memory=length * layer.in_features,
+    )
+
+
+def summary_of(memory: Seq) -> Float[Tensor, "B M"]:
+    """One vector for a memory: its last state where it has one, else the mean of its slots."""
+    if memory.summary is not None:
+        return memory.summary
+    return memory.zeroed.sum(dim=1) / memory.lengths.unsqueeze(1).to(memory.values.dtype)
+
+
+def joined(parts: list[Tensor]) -> Tensor:
+    """Features side by side."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)

@@ -1,0 +1,87 @@
+"""What a classifier confuses, and how well it knows each class: parts of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from seqlab.report import html
+from seqlab.report.evaluate import CLASS_HEADER, Scores, class_rows
+
+MOST_CLASSES = 50
+"""A confusion matrix is drawn up to so many classes; beyond, only the commonest confusions are listed."""
+WITH_NUMBERS = 12
+"""Up to so many classes the cells show their counts; beyond, they are colours with tooltips."""
+CSS = """
+.confusion td,.confusion th,.confusion tbody tr:last-child>*{border:1px solid var(--card)}
+.confusion td:last-child,.confusion th:last-child{padding-right:.8rem}
+.confusion .corner{font-weight:400;vertical-align:bottom;padding-right:.7rem}
+.confusion th[scope=col]{vertical-align:bottom;text-align:center}
+.confusion th[scope=row]{text-align:right;padding:.2rem .7rem .2rem 0;white-space:nowrap}
+.confusion td{min-width:3.4rem;text-align:center;background:rgb(var(--against)/calc(var(--w)*.85))}
+.confusion td.hit{background:rgb(var(--for)/calc(var(--w)*.85))}
+.confusion.small td,.confusion.small td:last-child{min-width:0;width:.95rem;height:.95rem;padding:0;background-color:var(--faint);
+background-image:linear-gradient(rgb(var(--against)/calc(var(--w)*.95)) 0 0)}
+.confusion.small td.hit{background-image:linear-gradient(rgb(var(--for)/calc(var(--w)*.95)) 0 0)}
+.confusion.small th[scope=row],.confusion.small th[scope=col]{font-size:.72rem;line-height:1;padding-block:0 .1rem}
+.confusion.small th[scope=col]{padding:0 0 .3rem}
+.confusion.small th[scope=col] span{writing-mode:vertical-rl;transform:rotate(180deg);white-space:nowrap}
+"""
+
+
+def confusion_part(scores: Scores) -> str:
+    """The confusion matrix and the commonest confusions; nothing where there are no classes."""
+    if scores.confusion is None or len(scores.labels) < 2:
+        return ""
+    parts = []
+    if len(scores.labels) <= MOST_CLASSES:
+        parts.append(f'<div class="card">{_confusion_table(scores.confusion, scores.labels)}</div>')
+    if len(scores.labels) > WITH_NUMBERS:
+        parts.append(f'<div class="card">{_commonest(scores.confusion, scores.labels)}</div>')
+    return "<h2>What it confuses</h2>" + "".join(parts)
+
+
+def _confusion_table(matrix: np.ndarray, labels: Sequence[str]) -> str:
+    """Rows: what was meant, columns: what was said; a cell is as dark as its share of the row."""
+    small = len(labels) > WITH_NUMBERS
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    names = [escape(html.shortened(label, 24)) for label in labels]
+    head = "".join(f"<th scope=col><span>{name}</span></th>" for name in names)
+    rows = []
+    for row, name in enumerate(names):
+        cells = "".join(
+            f'<td{" class=hit" if row == column else ""} style="--w:{shares[row, column]:.3f}"'
+            f' title="{name} called {names[column]}: {matrix[row, column]:,}">{"" if small else f"{matrix[row, column]:,}"}</td>'
+            for column in range(len(labels))
+        )
+        rows.append(f"<tr><th scope=row>{name}</th>{cells}</tr>")
+    return (
+        f'<table class="confusion{" small" if small else ""}"><thead><tr><th class="corner">meant ↓ said →</th>{head}</tr>'
+        f'</thead><tbody>{"".join(rows)}</tbody></table>'
+        '<p class="small soft">The stronger a cell, the larger its share of the row'
+        f'{"; point at it for the count" if small else ""}. Blue is right, orange is wrong.</p>'
+    )
+
+
+def _commonest(matrix: np.ndarray, labels: Sequence[str], most: int = 12) -> str:
+    wrong = matrix * (1 - np.eye(len(labels), dtype=matrix.dtype))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:most]
+    cells = [divmod(int(place), len(labels)) for place in order if wrong.flat[place] > 0]
+    rows = [
+        (labels[meant], labels[said], f"{matrix[meant, said]:,}", f"{100 * matrix[meant, said] / matrix[meant].sum():.0f} %")
+        for meant, said in cells
+    ]
+    header = ("meant", "said", "times", "of those meant")
+    return html.table(header, rows, left=(0, 1), wide=True) if rows else "<p>Nothing is confused.</p>"
+
+
+def classes_part(scores: Scores) -> str:
+    """The scores of each class."""
+    if not scores.per_class:
+        return ""
+    drawn = html.table(CLASS_HEADER, class_rows(scores.per_class), wide=True)
+    if len(scores.per_class) > WITH_NUMBERS:
+        drawn = f"<details><summary>{len(scores.per_class)} classes</summary>{drawn}</details>"
+    return f'<h2>Class by class</h2><div class="card">{drawn}</div>'

@@ -1,0 +1,113 @@
+"""How a language model goes on: from ids that are given to ids that it writes, as long as is asked for.
+
+A model whose state grows (a Transformer) has seen no more than its context in training. When its window is full, it begins
+anew with the last three quarters of it; so it also does with a prompt that is longer than the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from seqlab.data.text import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL, UNK
+from seqlab.decode import DecodeConfig, Found, Marks, decode, decode_all, stream
+from seqlab.model import Writer
+
+MARKS = (PAD, UNK, SEP, CLS, MASK, BOS)
+"""Ids that are never written."""
+ROWS = 64
+"""Texts that are continued together."""
+STEP = 1_000_003
+"""Between the numbers that chance starts from before and after a window is begun anew: far more than there are texts."""
+
+
+@dataclass(frozen=True)
+class Pen:
+    """What writes, and within which bounds."""
+
+    model: Writer
+    start: int
+    """What is fed before the first id."""
+    endless: bool
+    """Running text has no end; a row has."""
+    window: int | None
+    """Ids that the model can look back on; None: any number."""
+
+    def marks(self, config: DecodeConfig) -> Marks:
+        """With repetition ruled out or priced, the end stays possible: at last there may be nothing else to write."""
+        free = config.no_repeat or config.repetition_penalty > 1
+        return Marks(start=self.start, end=EOS, banned=(*MARKS, EOS) if self.endless and not free else MARKS)
+
+    def opened(self, prompt: Sequence[int]) -> list[int]:
+        return [self.start, *(number for number in prompt if number >= len(SPECIAL))]    # the unknown is passed over
+
+    def seen(self, ids: list[int]) -> list[int]:
+        """What of these ids can be fed with room left to go on."""
+        return ids if self.window is None or len(ids) < self.window else ids[-max(1, 3 * self.window // 4) :]
+
+    def room(self, ids: list[int], left: int) -> int:
+        """How many ids can be written after these before the window is full."""
+        return left if self.window is None else max(1, min(left, self.window - len(ids)))
+
+    def write(self, prompts: Sequence[Sequence[int]], config: DecodeConfig, longest: int) -> list[list[int]]:
+        """The ids that follow each prompt."""
+        histories = [self.opened(prompt) for prompt in prompts]
+        begun = [len(history) for history in histories]
+        left = {row: longest for row in range(len(prompts))}
+        part = 0
+        while left:
+            found = self._part([histories[row] for row in left], list(left.values()), config, [row + STEP * part for row in left])
+            for row, one in zip(list(left), found, strict=True):
+                histories[row] += one.ids
+                left[row] -= len(one.ids)
+                if one.finished or left[row] == 0:
+                    del left[row]
+            part += 1
+        return [history[begin:] for history, begin in zip(histories, begun, strict=True)]
+
+    def _part(self, histories: list[list[int]], left: list[int], config: DecodeConfig, numbers: list[int]) -> list[Found]:
+        """What is written after each history before its window is full; those with equally much to read go together."""
+        fed = [self.seen(history) for history in histories]
+        room = [self.room(ids, most) for ids, most in zip(fed, left, strict=True)]
+        device = self.model.decoder.vocabulary.weight.device
+
+        def one(batch: Sequence[int]) -> list[Found]:
+            opening = torch.tensor([fed[place] for place in batch], device=device)
+            limits = torch.tensor([room[place] for place in batch], device=device)
+            some = [numbers[place] for place in batch]
+            marks, decoder = self.marks(config), self.model.decoder
+            found = decode(decoder, None, opening, config=config, marks=marks, longest=limits, numbers=some)
+            return [best[0] for best in found]
+
+        return decode_all(_alike(fed), one, config.workers if device.type == "cpu" else 1)
+
+    def stream(self, prompt: Sequence[int], config: DecodeConfig, longest: int) -> Iterator[int]:
+        """The same ids as `write` gives for a prompt alone, each as soon as it is there."""
+        history = self.opened(prompt)
+        part, left = 0, longest
+        device = self.model.decoder.vocabulary.weight.device
+        while left > 0:
+            fed = self.seen(history)
+            room, written = self.room(fed, left), 0
+            opening = torch.tensor([fed], device=device)
+            for number in stream(
+                self.model.decoder, None, opening, config=config, marks=self.marks(config), longest=room, number=STEP * part
+            ):
+                history.append(number)
+                written += 1
+                yield number
+            if written < room:    # it wrote the end
+                return
+            left, part = left - written, part + 1
+
+
+def _alike(fed: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Places in batches of equal length."""
+    batches: list[list[int]] = []
+    for place in sorted(range(len(fed)), key=lambda place: -len(fed[place])):
+        if not batches or len(batches[-1]) == ROWS or len(fed[batches[-1][0]]) != len(fed[place]):
+            batches.append([])
+        batches[-1].append(place)
+    return batches

@@ -1,0 +1,35 @@
+"""The presets of `translate`: recurrent, convolutional and Transformer models, sized by the data and the minutes."""
+
+from __future__ import annotations
+
+from seqlab.config import Tree
+from seqlab.tasks.task import Size
+
+
+def presets(size: Size) -> dict[str, Tree]:
+    """Settings trees by name, fitted to the size of the data and the budget."""
+    minutes = size.minutes or 15.0
+    drop = 0.0 if minutes < 8 else 0.1 if minutes < 40 else 0.2
+    width = 128 if minutes < 40 else 256
+    tokens = {"kind": "tokens", "width": width, "dropout": drop}
+    layer = {"kind": "transformer", "layers": 3, "heads": 4, "feed_forward": 4 * width, "dropout": drop}
+    data = {"tokens": {"kind": "bpe"}}
+    both = {"kind": "lstm", "width": width // 2 * 3 // 2, "directions": "both"}
+
+    def model(encoder: Tree, decoder: Tree) -> Tree:
+        written = {"width": width, "dropout": drop, **decoder}
+        return {"input": tokens, "encoder": encoder, "pool": None, "head": None, "decoder": written, "shared": True}
+
+    def attending(kind: str, **settings: object) -> Tree:
+        return {"kind": "attending", "body": {"kind": kind, "width": 2 * width}, "output_dropout": drop, **settings}
+
+    training: Tree = {"rate": 5e-3 if width <= 128 else 2e-3, "batch_tokens": 1024}
+    recurrent = training | {"rate": 3e-3}
+    conv = {"kind": "conv", "width": width, "layers": 4, "kernel": 3, "residual": True, "dropout": drop}
+    return {
+        "lstm": {"data": data, "model": model(both, attending("lstm", attend="none", context="every-step")), "training": recurrent},
+        "lstm-attention": {"data": data, "model": model(both, attending("lstm")), "training": recurrent},
+        "gru-attention": {"data": data, "model": model(both | {"kind": "gru"}, attending("gru")), "training": recurrent},
+        "cnn-attention": {"data": data, "model": model(conv, attending("lstm")), "training": recurrent},
+        "transformer": {"data": data, "model": model(layer, {"kind": "causal", "body": layer}), "training": training},
+    }

@@ -1,0 +1,202 @@
+"""The run folder, which is the product: its files, and what every run can do whatever its task."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from pydantic import TypeAdapter, ValidationError
+
+from seqlab import config
+from seqlab.data.read import DataConfig, Role, Row, Table
+from seqlab.errors import UserError
+from seqlab.files import write_json, write_text
+from seqlab.model import Model, Writer, build_model
+from seqlab.report.attention import Explanation
+from seqlab.report.evaluate import Scores
+from seqlab.report.page import Example
+from seqlab.settings import Settings
+from seqlab.tasks.task import Files, Prepared, TaskConfig, TaskFacts, same_columns
+from seqlab.training.checkpoint import load_weights
+
+CONFIG, FACTS, WEIGHTS, METRICS, BASELINE = "config.yaml", "facts.json", "model.safetensors", "metrics.jsonl", "baseline"
+Text = str | tuple[str, str]
+"""A text, or a pair of texts."""
+
+
+@runtime_checkable
+class Answer(Protocol):
+    """What a model says of one input."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As promised for `predict --json`."""
+
+    def shown(self) -> str:
+        """In a line on a terminal."""
+
+    def columns(self) -> dict[str, Any]:
+        """The columns that it adds to a table."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the end of a training session found out about a model."""
+
+    scores: Scores
+    worst: Sequence[Example] = ()
+    """Where it went most wrong."""
+    maps: Sequence[Explanation] = ()
+    samples: Sequence[str] = ()
+    """What it wrote, with nothing to compare with."""
+    by_length: Mapping[str, Scores] | None = None
+    """The same scores for shorter and longer inputs apart."""
+
+
+class Run(ABC):
+    """A trained model in its folder. Nothing but the folder is needed."""
+
+    echoes: ClassVar[bool] = False
+    """Whether an answer is shown beside the text it is for; a text that was written stands alone."""
+
+    def __init__(self, folder: Path, settings: Settings, facts: TaskFacts) -> None:
+        self.folder, self.settings, self.facts = folder, settings, facts
+
+    @property
+    def task(self) -> TaskConfig:
+        return self.settings.task
+
+    @cached_property
+    def model(self) -> Model | Writer:
+        """An ordinary torch.nn.Module, ready to predict."""
+        model = build_model(self.settings.model, self.facts.parts)
+        load_weights(model, self.folder / WEIGHTS)
+        return model.eval()
+
+    @property
+    def example(self) -> str:
+        """Something to paste after a run."""
+        return self.task.example
+
+    @abstractmethod
+    def predict(self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> Sequence[Answer]:
+        """One answer a text, in order. `settings` are dotted keys: {"decode.beam": 5}."""
+
+    @abstractmethod
+    def answer_rows(
+        self, rows: Iterable[Row], embed: bool = False, settings: Mapping[str, Any] | None = None
+    ) -> Iterator[tuple[Row, Answer]]:
+        """Each row with its answer, in order, a chunk at a time: files of any size pass through."""
+
+    @abstractmethod
+    def evaluate(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None) -> Scores:
+        """Every metric of the task, with its interval and the baselines beside it."""
+
+    @abstractmethod
+    def explain(self, text: Text) -> Explanation:
+        """Where the model looked. Draws itself in a notebook; `.save("map.html")` writes it."""
+
+    @abstractmethod
+    def findings(self, prepared: Prepared, files: Files, split: str) -> Findings:
+        """Score the run on a split of the data it was trained with, for the report."""
+
+    @abstractmethod
+    def roles(self, labelled: bool) -> list[Role]:
+        """The columns that a table has to have."""
+
+    def embed(self, texts: Sequence[Text]) -> Sequence[Answer]:
+        raise UserError(
+            what=f"{self.folder} is a run of {self.task.kind}, which gives no vectors.",
+            why="A vector stands between a pool and a head, and this model has neither.",
+            fix="Leave --embed out.",
+        )
+
+    def rows(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool) -> Iterator[Row]:
+        """The good rows of other files, read as the training files were."""
+        return self.table(data, settings, labelled=labelled).rows()
+
+    def table(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool) -> Table:
+        names = [data] if isinstance(data, str) else list(data)
+        return Table(names, same_columns(self.data_with(settings), self.facts.columns), self.roles(labelled))
+
+    def data_with(self, settings: Mapping[str, Any] | None) -> DataConfig:
+        """How files are read, with some settings changed."""
+        tree = config.override(config.dump(self.settings), settings or {}, Settings)
+        return config.build(Settings, tree, "settings").data
+
+    def refuse_other_symbols(self, symbols: Mapping[str, int]) -> None:
+        """The tokenizer has to be the one of the training."""
+        if symbols != self.facts.symbols:
+            raise UserError(
+                what=f"{self.folder / FACTS}: {_amounts(self.facts.symbols)}, but the tokenizer has {_amounts(symbols)}.",
+                why="They come from different runs.",
+                fix="Copy the whole run folder again, or train anew.",
+            )
+
+
+def write_run(folder: Path, settings: Settings, prepared: Prepared) -> None:
+    """The files that say what a model is; its weights come later."""
+    prepared.save(folder)
+    write_json(folder / FACTS, prepared.facts.to_json())
+    write_text(folder / CONFIG, config.write_yaml(config.dump(settings)))
+
+
+def read_settings(folder: Path) -> Settings:
+    """The settings that the model in a folder was trained with."""
+    return config.build(Settings, _read(folder / CONFIG), str(folder / CONFIG))
+
+
+def read_facts(folder: Path, task: TaskConfig) -> TaskFacts:
+    path = folder / FACTS
+    tree = _read(path)
+    if tree.get("task") != task.kind:
+        raise UserError(
+            what=f'{path}: this is of the task "{tree.get("task")}", but {folder / CONFIG} of the task "{task.kind}".',
+            why="They come from different runs.",
+            fix="Copy the whole run folder again, or train anew.",
+        )
+    try:
+        facts = task.facts(tree)
+        return TypeAdapter(type(facts)).validate_python(vars(facts))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except TypeError as error:
+        raise _damaged(path, str(error)) from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A JSON or YAML file of a run."""
+    if not path.parent.is_dir():
+        raise UserError(
+            what=f"There is no run folder {path.parent}.",
+            why="A run is the folder that `seqlab train` left behind.",
+            fix="Look for it with: ls runs",
+        )
+    if not path.exists():
+        raise UserError(
+            what=f"{path} is missing.",
+            why=f"Without it {path.parent} is not a whole run folder.",
+            fix="Name the folder that `seqlab train` printed, or copy the whole folder again.",
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+        tree = json.loads(text) if path.suffix == ".json" else config.read_yaml(text, str(path))
+    except (OSError, ValueError) as error:
+        raise _damaged(path, str(error)) from None
+    if not isinstance(tree, dict):
+        raise _damaged(path, "it does not hold a mapping")
+    return tree
+
+
+def _amounts(symbols: Mapping[str, int]) -> str:
+    return " and ".join(f"{count:,} symbols of {name}" for name, count in symbols.items()) or "no symbols"
+
+
+def _damaged(path: Path, how: str) -> UserError:
+    fix = "Copy the whole run folder again, or train anew."
+    return UserError(what=f"{path} is damaged: {how}.", why="The run can't be used without it.", fix=fix)

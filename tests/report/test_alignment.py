@@ -1,0 +1,116 @@
+"""Alignments: rows are what was written, columns what was read, and user text never becomes mark-up."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from seqlab.data.text import BOS, EOS, Bpe
+from seqlab.decoders import Attending, Causal
+from seqlab.encoders import Conv, Gru, Lstm, Transformer
+from seqlab.errors import UserError
+from seqlab.inputs import Tokens
+from seqlab.model import ModelConfig, Writer
+from seqlab.parts import Batch, Facts
+from seqlab.report.alignment import align, alignment_maps, alignment_table, looks
+from seqlab.report.maps import html_part
+from seqlab.seq import pad
+from seqlab.uses.translate import written_pieces
+
+READ = ["the", "<b>", " riv", "er", "[EOS]"]
+WRITTEN = ["la", " \"ri", "vière", "[EOS]"]
+LAYER = Transformer(layers=2, heads=2, feed_forward=16)
+
+
+def writer(decoder, encoder=None):
+    torch.manual_seed(0)
+    parts = ModelConfig(input=Tokens(width=8), encoder=encoder or Lstm(width=6), pool=None, head=None, decoder=decoder)
+    return Writer(parts, Facts(symbols={"text": 20, "written": 20}, outputs=0)).eval()
+
+
+def batch():
+    read, written = torch.arange(7, 7 + len(READ)), torch.tensor([BOS, 7, 8, 9, EOS])
+    return Batch({"text": pad([read])}, None, torch.tensor([0]), written=pad([written]))
+
+
+def explained(decoder, encoder=None):
+    return align(writer(decoder, encoder), batch(), text="the <b> river", said="la rivière", read=READ, written=WRITTEN)
+
+
+ATTENDING = {
+    "late": (Attending(width=8, body=Gru(width=6)), 1, 4),
+    "fed": (Attending(width=8, body=Gru(width=6), feeding=True), 1, 4),
+    "early": (Attending(width=8, body=Gru(width=6), attend="early"), 1, 3),
+    "transformer": (Causal(width=8, body=LAYER), 2, 4),
+}
+
+
+@pytest.mark.parametrize("kind", ATTENDING)
+def test_every_decoder_that_looks_gives_a_row_of_shares_for_each_piece_it_wrote(kind):
+    """`early` looks before each step of its cell, and after the last id there is no step."""
+    decoder, heads, rows = ATTENDING[kind]
+    maps = explained(decoder).maps
+
+    assert [len(one.weights) for one in maps] == ([1] if heads == 1 else [1, heads, heads])
+    for one in maps:
+        assert one.kind == "alignment" and list(one.pieces) == READ and list(one.written) == WRITTEN[:rows]
+        assert one.weights.shape[1:] == (rows, len(READ))
+        np.testing.assert_allclose(one.weights.sum(axis=2), 1, atol=1e-5)
+
+
+def test_the_first_map_is_the_mean_of_the_layers_and_heads():
+    mean, *layers = explained(*ATTENDING["transformer"][:1]).maps
+    np.testing.assert_allclose(mean.weights[0], np.mean([layer.weights for layer in layers], axis=(0, 1)), atol=1e-6)
+
+
+def test_a_stride_groups_the_pieces_behind_each_slot():
+    [one] = explained(ATTENDING["late"][0], Conv(width=6, stride=2, layers=1)).maps
+    assert one.pieces == ("the <b>", " riv er", "[EOS]") and one.weights.shape == (1, 4, 3)
+
+
+def test_without_attention_it_says_so():
+    decoder = Attending(width=8, body=Gru(width=6), attend="none")
+    assert not looks(writer(decoder)) and looks(writer(ATTENDING["late"][0]))
+    with pytest.raises(UserError, match="no attention between what it reads and what it writes"):
+        explained(decoder)
+
+
+def test_self_attention_is_no_alignment():
+    assert alignment_maps({"encoder.layers.0.attention": [torch.ones(1, 2, 5, 5)]}, READ, WRITTEN) == []
+
+
+def test_the_table_has_a_cell_for_each_weight_and_escapes_what_users_wrote():
+    explanation = explained(ATTENDING["transformer"][0])
+    drawn = alignment_table(explanation.maps)
+    weight = float(explanation.maps[0].weights[0, 1, 1])
+
+    assert drawn.count("<td ") == len(READ) * len(WRITTEN) and drawn.count("<tr>") == 1 + len(WRITTEN)
+    assert f'title="&quot;ri ← &lt;b&gt;: {weight:.3f}"' in drawn and "<b>" not in drawn
+    assert "<b>" not in html_part(explanation).replace("<b>la rivière</b>", "")    # the bold answer is ours
+    coded = json.loads(drawn.split('application/json">')[1].split("</script>")[0])
+    assert [layer["heads"] for layer in coded] == [2, 2]
+
+
+@pytest.mark.parametrize("ending", ["html", "png", "json"])
+def test_it_is_saved_in_every_format(ending, tmp_path):
+    path = explained(ATTENDING["transformer"][0]).save(tmp_path / f"map.{ending}")
+    if ending == "json":
+        tree = json.loads(path.read_text())
+        assert tree["maps"][0]["written"] == WRITTEN and np.shape(tree["maps"][1]["weights"]) == (2, 4, 5)
+    else:
+        assert path.stat().st_size > 2000
+
+
+def test_pieces_that_were_written_join_to_the_text():
+    """Of the bytes of a rare sign the last shows it; an id may cut words as `encode` never would."""
+    tokenizer = Bpe(vocabulary=300).train(["la rivière est pleine", "la rivière"])
+    ids = [*tokenizer.encode(["la rivière 🐟!"]).row(0), EOS]
+    odd = tokenizer.ids(["l", "a", "Ġ", "r"])
+    text = tokenizer.decode(ids)
+
+    pieces = written_pieces(tokenizer, ids)
+
+    assert len(pieces) == len(ids) and "".join(pieces[:-1]) == text == "la rivière 🐟!" and pieces[-1] == "[EOS]"
+    assert "🐟" in pieces and "\ufffd" not in "".join(pieces)
+    assert written_pieces(tokenizer, odd) == ["l", "a", " ", "r"]

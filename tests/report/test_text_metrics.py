@@ -1,0 +1,229 @@
+"""BLEU and chrF are sacreBLEU's, edits are those of the usual table, and units of language models are told apart."""
+
+import json
+import math
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU, CHRF
+
+from seqlab.metrics import bootstrap
+from seqlab.report.evaluate import (
+    Score,
+    Scores,
+    evaluate_language_model,
+    evaluate_texts,
+    score_by_length,
+    verdict,
+)
+from seqlab.text_metrics import (
+    BitsPerCharacter,
+    Bleu,
+    BleuLower,
+    CharacterErrorRate,
+    Chrf,
+    ChrfLower,
+    PerplexityPerWord,
+    PerplexityPerWordOrEnd,
+    SequenceErrorRate,
+    TokenErrorRate,
+    edit_distance,
+    units_of,
+)
+
+WORDS = ["the", "The", "cat", "sat", "on", "a", "mat", "l'eau", "dog.", "3.5", "¿qué?", "日本"]
+text = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
+corpus = st.lists(st.tuples(text, st.lists(text, min_size=1, max_size=3)), min_size=1, max_size=8)
+
+
+def streams(meant):
+    """References as sacreBLEU takes them: the first of every example, then the second, None where there is none."""
+    return [[some[rank] if rank < len(some) else None for some in meant] for rank in range(max(map(len, meant)))]
+
+
+@settings(deadline=None, max_examples=60)
+@given(corpus)
+def test_scores_of_summed_counts_are_those_of_sacrebleu(rows):
+    """Few short texts as well: orders without a match, orders without an n-gram, empty texts."""
+    said, meant = ([row[place] for row in rows] for place in (0, 1))
+    for ours, theirs in [
+        (Bleu(), BLEU()),
+        (BleuLower(), BLEU(lowercase=True)),
+        (Chrf(), CHRF()),
+        (ChrfLower(), CHRF(lowercase=True)),
+    ]:
+        assert ours(said, meant) == pytest.approx(theirs.corpus_score(said, streams(meant)).score, abs=1e-9)
+        assert ours.signature(meant) == str(theirs.get_signature())
+
+
+def some_texts(many=300):
+    random = np.random.default_rng(0)
+    meant = [[" ".join(random.choice(WORDS, random.integers(4, 20)))] for _ in range(many)]
+    said = [" ".join(word if random.random() < 0.8 else "cat" for word in one[0].split()) for one in meant]
+    return said, meant
+
+
+@pytest.mark.parametrize("metric", [Bleu, Chrf])
+def test_a_stack_of_sums_is_scored_as_each_of_them(metric):
+    said, meant = some_texts(40)
+    counts = metric().count(said, meant)
+    sums = np.stack([counts[:9].sum(axis=0), counts[9:].sum(axis=0), np.zeros_like(counts[0])])
+    parts = [metric()(said[:9], meant[:9]), metric()(said[9:], meant[9:]), 0.0]
+    assert metric().score(sums).tolist() == pytest.approx(parts)
+
+
+def test_the_interval_of_bleu_agrees_with_that_of_sacrebleu():
+    """Both resample sentences; the draws differ, so the widths agree to within the noise of a thousand draws."""
+    said, meant = some_texts()
+    value, low, high = bootstrap(Bleu(), Bleu().count(said, meant))
+    theirs = BLEU(force=True).corpus_score(said, streams(meant), n_bootstrap=1000)
+    assert value == pytest.approx(theirs.score)
+    assert (high - low) / 2 == pytest.approx(theirs._ci, rel=0.1)
+
+
+def test_sacrebleu_is_imported_only_when_texts_are_scored():
+    lines = ["import sys", "import seqlab.report.evaluate, seqlab.cli", "assert 'sacrebleu' not in sys.modules"]
+    lines += ["from seqlab.text_metrics import Bleu", "Bleu()", "assert 'sacrebleu' in sys.modules"]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+# Edits
+
+
+def by_table(one, two):
+    """The textbook table of edit distances, row by row."""
+    row = list(range(len(two) + 1))
+    for place, first in enumerate(one, start=1):
+        above, row = row, [place]
+        for column, second in enumerate(two, start=1):
+            row.append(min(row[-1] + 1, above[column] + 1, above[column - 1] + (first != second)))
+    return row[-1]
+
+
+@given(st.lists(st.integers(0, 3), max_size=80), st.lists(st.integers(0, 3), max_size=80))
+def test_edit_distance_is_that_of_the_table(one, two):
+    assert edit_distance(one, two) == by_table(one, two)
+
+
+def test_error_rates_by_hand():
+    """The first is right by its second reference; the second is three edits from one reference, one from the other."""
+    said = ["K AE T", " D  AO "]
+    meant = [["K AH T", "K AE T"], ["D AA G Z", "D AO G"]]
+    assert TokenErrorRate().count(said, meant).tolist() == [[0, 3], [1, 3]]
+    assert TokenErrorRate()(said, meant) == pytest.approx(1 / 6)
+    assert SequenceErrorRate()(said, meant) == pytest.approx(1 / 2)
+    assert CharacterErrorRate()(["kitten sat "], [["sitting sat"]]) == pytest.approx(3 / 11)
+
+
+def test_of_equally_near_references_the_longest_counts_in_any_order():
+    for references in (["A B", "A B C D"], ["A B C D", "A B"]):
+        assert TokenErrorRate().count(["A B C"], [references]).tolist() == [[1, 4]]
+
+
+def test_an_answer_too_many_can_cost_more_than_everything():
+    assert TokenErrorRate()(["A B C"], [["D"]]) == 3.0
+
+
+def test_long_texts_and_many_short_ones_are_compared_quickly():
+    """The table of two texts of 10,000 characters has 100 million cells, a minute's work; bits need a moment."""
+    random = np.random.default_rng(0)
+    one, two = ("".join(map(str, row)) for row in random.integers(0, 9, (2, 10_000)))
+    rows = [" ".join(map(str, row)) for row in random.integers(0, 39, (13_000, 7))]
+    before = time.process_time()
+    CharacterErrorRate().count([one], [[two]])
+    TokenErrorRate().count(rows, [[row] for row in reversed(rows)])
+    assert time.process_time() - before < 10
+
+
+# Foresight
+
+
+def test_units_of_language_models_by_hand():
+    """A model that gives each of 27 symbols the same chance, on 12 characters, 3 words and 2 line ends."""
+    texts = ["ab cd\n", "efghi\n"]
+    nats = np.array([6, 6]) * math.log(27)
+    assert units_of(texts).tolist() == [[6, 2], [6, 1]]
+    assert BitsPerCharacter()(nats, units_of(texts)) == pytest.approx(math.log2(27))
+    assert PerplexityPerWord()(nats, units_of(texts)) == pytest.approx(27**4)
+    assert PerplexityPerWordOrEnd()(nats, units_of(texts, line_ends=True)) == pytest.approx(27 ** (12 / 5))
+
+
+# Reports
+
+
+def test_texts_are_evaluated_with_units_and_signatures():
+    said, meant = some_texts(50)
+    copied = evaluate_texts(["cat"] * 50, meant)
+    scores = evaluate_texts(said, meant, seconds=1.0, baselines={"word table": copied})
+    tree = json.loads(json.dumps(scores.to_json()))
+    assert list(tree["metrics"]) == ["bleu", "chrf"] and tree["task"] == "translate"
+    assert tree["metrics"]["bleu"]["value"] == pytest.approx(BLEU().corpus_score(said, streams(meant)).score)
+    assert tree["signatures"]["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    assert f"BLEU: {tree['signatures']['bleu']}" in str(scores)
+    row = str(scores).splitlines()[1].split()
+    assert row[:2] == ["BLEU", f"{tree['metrics']['bleu']['value']:.1f}"] and row[-1] == "0.0"
+
+
+def test_the_caller_names_the_metrics_in_order():
+    scores = evaluate_texts(["A B"], [["A B"]], [TokenErrorRate(), SequenceErrorRate()])
+    assert scores.main == "token_error_rate" and list(scores.metrics) == ["token_error_rate", "sequence_error_rate"]
+    assert not scores.signatures and "signatures" not in scores.to_json()
+
+
+def test_language_models_are_evaluated_in_stated_units():
+    units = np.array([[10, 2], [30, 5]])
+    scores = evaluate_language_model(np.array([10.0, 30.0]), units)
+    assert scores.main == "bpc" and scores.metrics["bpc"].value == pytest.approx(1 / math.log(2))
+    assert scores.metrics["perplexity"].value == pytest.approx(math.exp(40 / 7))
+    assert "character" in scores.metrics["bpc"].unit and "word" in scores.metrics["perplexity"].unit
+    other = evaluate_language_model(np.array([1.0, 3.0]), units, [PerplexityPerWordOrEnd(), BitsPerCharacter()])
+    assert other.main == "perplexity" and "line end" in other.metrics["perplexity"].unit
+
+
+def of(metric, value, half=0.001):
+    scores = {metric.name: Score(value, value - half, value + half, metric.unit)}
+    return Scores(task="translate", metrics=scores, examples=10)
+
+
+@pytest.mark.parametrize(
+    ("metric", "ours", "theirs", "words"),
+    [
+        (Bleu, 48.2, 17.7, "Ahead of table by 30.5 points of BLEU."),
+        (Chrf, 48.2, 50.7, "table is better by 2.5 points of chrF: use it."),
+        (TokenErrorRate, 0.12, 0.446, "Ahead of table by 32.6 points of token error rate."),
+        (SequenceErrorRate, 0.5, 0.4, "table is better by 10.0 points of sequence error rate: use it."),
+        (BitsPerCharacter, 2.0, 2.25, "Ahead of table by 0.250 bits per character."),
+        (PerplexityPerWord, 150.0, 135.0, "table is better by 15 of perplexity per word: use it."),
+    ],
+)
+def test_the_verdict_speaks_the_language_of_the_metric(metric, ours, theirs, words):
+    baselines = {"table": of(metric, theirs)}
+    scores = Scores(task="translate", metrics=of(metric, ours).metrics, examples=10, baselines=baselines)
+    assert verdict(scores, "table") == words
+
+
+def test_buckets_of_length_hold_all_examples_and_score_each_part():
+    said, meant = some_texts(90)
+    lengths = np.array([len(one[0].split()) for one in meant])
+    buckets = score_by_length(Bleu(), said, meant, lengths, [6, 12, 30])
+    assert [bucket.longest <= limit for bucket, limit in zip(buckets, [6, 12, 30], strict=True)] == [True] * 3
+    assert [bucket.shortest for bucket in buckets[1:]] == [7, 13]
+    inside = np.flatnonzero((lengths > 6) & (lengths <= 12))
+    assert buckets[1].examples == len(inside)
+    assert buckets[1].score.value == pytest.approx(Bleu()([said[row] for row in inside], [meant[row] for row in inside]))
+
+
+def test_buckets_of_their_own_making_are_about_equally_full():
+    said, meant = some_texts(300)
+    lengths = np.arange(300) + 1
+    buckets = score_by_length(TokenErrorRate(), said, meant, lengths)
+    assert [bucket.examples for bucket in buckets] == [50] * 6
+    assert buckets[0].shortest == 1 and buckets[-1].longest == 300
+    same = score_by_length(TokenErrorRate(), said, meant, np.full(300, 7))
+    assert [bucket.examples for bucket in same] == [300]
