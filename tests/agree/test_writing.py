@@ -25,7 +25,7 @@ def memory(width: int, directions: str = "both") -> Seq:
 
 @pytest.mark.parametrize("cell", ["rnn", "gru"])
 def test_early_attention_is_r9_word_for_word(cell):
-    """P(w_t) = softmax_w e[w] W_auto h[t-1]; α = softmax over slots of h[t-1] W_key M; v = Σ α M; h[t] = CELL(h[t-1], v, e[w_t])."""
+    """P(w_t) = softmax_w e[w] W_auto h[t-1]; α = softmax of h[t-1] W_key M; v = Σ α M; h[t] = CELL(h[t-1], v, e[w_t])."""
     torch.manual_seed(0)
     read = memory(6)
     body = (Rnn if cell == "rnn" else Gru)(width=6)

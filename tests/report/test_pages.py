@@ -96,7 +96,7 @@ LANGUAGE_MODEL = WRITER % ("null", "null", "{kind: causal, body: {kind: lstm, di
 
 def translator(**more):
     """A report of a model that writes texts for texts, as findings gives it."""
-    meant = ["le chat dort", "la pluie tombe sur la ville", "un homme lit un livre dans le parc"] * 20
+    meant = [["le chat dort"], ["la pluie tombe sur la ville"], ["un homme lit un livre dans le parc"]] * 20
     said = ["le chat dort", "la pluie tombe", f"un homme {EVIL}"] * 20
     beside = {"copy": evaluate_texts(["a cat"] * 60, meant), "word table": evaluate_texts(["le le chat"] * 60, meant)}
     scores = evaluate_texts(said, meant, baselines=beside)
@@ -168,7 +168,7 @@ def test_a_language_model_shows_what_it_writes_line_by_line():
 
 def test_the_best_validation_is_the_one_whose_weights_were_kept():
     """Lower is better for errors, and the other metrics are marked where the deciding one is best."""
-    scores = evaluate_texts(["a b"] * 4, ["a c"] * 4, [TokenErrorRate(), SequenceErrorRate()])
+    scores = evaluate_texts(["a b"] * 4, [["a c"]] * 4, [TokenErrorRate(), SequenceErrorRate()])
     metrics = [{"step": step, "valid_errors": share, "valid_loss": 1.0} for step, share in ((10, 0.5), (20, 0.25), (40, 0.75))]
     page = report_html(translator(scores=scores, metrics=metrics, by_length={}))
     x = float(re.search(r'<circle cx="([\d.]+)"[^>]* class="best"', page).group(1))

@@ -137,9 +137,10 @@ class SinusoidalPositions(Positions):
 
     def forward(self, x: Float[Tensor, "B T D"], before: int = 0) -> Float[Tensor, "B T E"]:
         end = before + x.shape[1]
-        if self.table.shape[0] < end:    # twice as long as needed, so that writing one by one seldom gets here
-            self.table = sinusoids(2 * end, self.own, self.config.base, self.config.offset).to(x)
-        return joined(x, self.table[before:end], self.config.mode)
+        table = self.table
+        if table.shape[0] < end:    # twice as long as needed, so that writing one by one seldom gets here
+            table = self.table = sinusoids(2 * end, self.own, self.config.base, self.config.offset).to(x)
+        return joined(x, table[before:end], self.config.mode)    # not self.table: several threads may write at once
 
 
 class LearnedPositions(Positions):
@@ -183,9 +184,10 @@ class RotaryPositions(Positions):
     def turn(self, x: Float[Tensor, "B H T E"], before: int = 0) -> Float[Tensor, "B H T E"]:
         """Each pair of features of position i turned by i times the pair's rate; `before` positions came before these."""
         end, width = before + x.shape[2], x.shape[3]
-        if self.turns.shape[1] < end or self.turns.shape[2] != width // 2:
+        turns = self.turns
+        if turns.shape[1] < end or turns.shape[2] != width // 2:
             each = angles(2 * end, width, self.config.base, self.config.offset)
-            self.turns = torch.stack([each.cos(), each.sin()]).to(x)
-        cos, sin = self.turns[:, before:end]
+            turns = self.turns = torch.stack([each.cos(), each.sin()]).to(x)
+        cos, sin = turns[:, before:end]
         first, second = x.chunk(2, dim=-1)
         return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)

@@ -95,7 +95,7 @@ def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None
     lows, highs = [bar.low for bar in bars], [bar.high for bar in bars]
     marks = ticks(*(whole or (min(0.0, *lows), max(highs))))
     start, end = marks[0], marks[-1]
-    left, row = 110, 30
+    left, row = 126, 30
     height = TOP + row * len(bars) + 26
 
     def at(value: float) -> float:

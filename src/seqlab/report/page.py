@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ class Report:
         """True when the answers are numbers, not labels or texts."""
         return self.task == "classify" and not self.scores.labels
 
-    @property
+    @cached_property
     def settings(self) -> Mapping[str, Any]:
         return read_yaml(self.settings_text, "config.yaml")
 
@@ -230,8 +231,11 @@ def _score_table(everyone: Mapping[str, Scores]) -> str:
         + "</tr>"
         for who, scores in everyone.items()
     )
-    units = "; ".join(f"{TITLES.get(name, name)}: {score.unit}" for name, score in metrics.items())
-    less = [TITLES.get(name, name) for name in metrics if name in LOWER]
+    titles = {name: TITLES.get(name, name) for name in metrics}
+    units = "; ".join(
+        one.unit if one.unit.startswith(titles[name]) else f"{titles[name]}: {one.unit}" for name, one in metrics.items()
+    )
+    less = [title for name, title in titles.items() if name in LOWER]
     better = f" Of {' and '.join(less)}, less is better." if less else ""
     simple = {who: SIMPLE.get(who) or SIMPLE.get(who.rpartition("-")[2]) for who in everyone}
     told = "; ".join(f"{who} ({does})" for who, does in simple.items() if does)
@@ -267,7 +271,7 @@ def _curves(report: Report) -> str:
     span = (0.0, max(steps))
     drawn = [chart.line_chart("loss", losses, span=span)]
     for name, key in keys.items():
-        best = (float(kept["step"]), float(kept[key])) if key in kept else None
+        best = (float(kept["step"]), float(kept[key])) if math.isfinite(kept.get(key, math.nan)) else None
         curve = _curve(metrics, key, "valid")
         if curve.points:
             drawn.append(chart.line_chart(TITLES.get(name, name), [curve], span=span, best=best, log=name == "perplexity"))
@@ -294,9 +298,7 @@ def _lengths(report: Report) -> str:
     title = TITLES.get(main, main)
     found = {name: scores.metrics[main] for name, scores in report.by_length.items()}
     drawn = chart.bar_chart(f"{title} by length of the source", [_bar(name, one, True) for name, one in found.items()])
-    rows = [
-        (name, f"{report.by_length[name].examples:,}", one.shown, one.interval) for name, one in found.items()
-    ]
+    rows = [(name, f"{report.by_length[name].examples:,}", one.shown, one.interval) for name, one in found.items()]
     listed = html.table(("source", report.scored, title, "95 % interval"), rows, wide=True)
     return (
         '<h2>Is it worse with long texts?</h2><div class="grid2">'
@@ -402,6 +404,7 @@ CSS = """
 .grid2>.card{margin:0;display:flex;flex-direction:column;justify-content:center}
 .scroll{overflow-x:auto}.scroll table{font-size:.82rem;white-space:nowrap}.scroll :is(th,td):nth-child(n+2){padding-inline:.4rem}
 .scroll tbody tr:last-child{font-weight:600}
+.grid2 td{white-space:nowrap}.grid2 :is(th,td):nth-child(n+2){padding-left:.5rem;padding-right:0}
 .grid2>.sample:last-child:nth-child(odd){grid-column:1/-1}
 .worst td{vertical-align:top}.worst .text{overflow-wrap:anywhere}.worst td:first-child{max-width:36rem}
 .worst.translate{table-layout:fixed}.worst.translate th:last-child{width:4.5rem}

@@ -39,18 +39,18 @@ def presets(size: Size) -> dict[str, Tree]:
         "lstm": recurrent("lstm"),
         "cnn": {"data": data, "model": alone({"width": width, "body": conv}), **blocks},
         "transformer": {"data": data, "model": alone({"width": width, "body": layer, "dropout": 0.0}), **blocks},
-        "gpt-1": _gpt(768, 12, 12, 512, norm="post", activation="gelu-tanh"),
+        "gpt-1": _gpt(768, 12, 12, 512, norm="post"),
         "gpt-2-small": _gpt(768, 12, 12, 1024),
         "gpt-2": _gpt(1600, 48, 25, 1024),
         "gpt-3": _gpt(12_288, 96, 96, 2048),
     }
 
 
-def _gpt(width: int, layers: int, heads: int, context: int, norm: str = "pre", activation: str = "gelu-tanh") -> Tree:
+def _gpt(width: int, layers: int, heads: int, context: int, norm: str = "pre") -> Tree:
     """Radford et al. 2018 and 2019, Brown et al. 2020 (its sparse layers are full here): learned positions, tied vocabulary."""
     body = {
-        "kind": "transformer", "layers": layers, "heads": heads, "feed_forward": 4 * width, "norm": norm, "activation": activation,
-        "scale_embedding": False, "positions": {"kind": "learned", "length": context},
+        "kind": "transformer", "layers": layers, "heads": heads, "feed_forward": 4 * width, "norm": norm,
+        "activation": "gelu-tanh", "scale_embedding": False, "positions": {"kind": "learned", "length": context},
     }
     decoder = {"kind": "causal", "width": width, "body": body}
     model = {"input": None, "encoder": None, "pool": None, "head": None, "decoder": decoder}

@@ -45,7 +45,7 @@ def grows(decoder: Decoder) -> bool:
     return any(one.moving[name].shape != tensor.shape for name, tensor in two.moving.items())
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def stream_nats(model: Writer, ids: Int[np.ndarray, " T"], opening: int, context: int, stride: int | None = None) -> Nats:
     """−log p of each id of a running text; `opening` stands before the first. `stride` is half the context unless told."""
     model.eval()
@@ -90,7 +90,7 @@ def _slide(decoder: Decoder, before: Int[np.ndarray, " T"], ids: Int[np.ndarray,
     return nats
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def row_nats(model: Writer, rows: Ragged) -> Nats:
     """−log p of each id of rows that begin with the mark of the start, which has 0; in the order of `rows.values`."""
     model.eval()

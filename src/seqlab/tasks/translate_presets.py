@@ -26,8 +26,9 @@ def presets(size: Size) -> dict[str, Tree]:
     training: Tree = {"rate": 5e-3 if width <= 128 else 2e-3, "batch_tokens": 1024}
     recurrent = training | {"rate": 3e-3}
     conv = {"kind": "conv", "width": width, "layers": 4, "kernel": 3, "residual": True, "dropout": drop}
+    unseeing = attending("lstm", attend="none", context="every-step")
     return {
-        "lstm": {"data": data, "model": model(both, attending("lstm", attend="none", context="every-step")), "training": recurrent},
+        "lstm": {"data": data, "model": model(both, unseeing), "training": recurrent},
         "lstm-attention": {"data": data, "model": model(both, attending("lstm")), "training": recurrent},
         "gru-attention": {"data": data, "model": model(both | {"kind": "gru"}, attending("gru")), "training": recurrent},
         "cnn-attention": {"data": data, "model": model(conv, attending("lstm")), "training": recurrent},
