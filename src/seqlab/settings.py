@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from seqlab import config
 from seqlab.config import Tree
 from seqlab.data.read import DataConfig
 from seqlab.decode import DecodeConfig
+from seqlab.encoders import Transformer
 from seqlab.errors import UserError, did_you_mean, one_of
 from seqlab.model import ModelConfig
 from seqlab.tasks import classify_presets, generate_presets, translate_presets
@@ -115,7 +118,14 @@ def completed(settings: Settings, size: Size) -> Settings:
     """The settings with every empty number that follows from the size of the data filled in."""
     training = settings.training
     tokens = training.batch_tokens or int(min(8192, max(768, 32 * size.words)))    # about 32 texts, enough to keep a CPU busy
-    return replace(settings, training=replace(training, batch_tokens=tokens, rate=training.rate or 2e-3))
+    workers = training.workers or (training.threads or torch.get_num_threads() if looks_everywhere(settings.model) else 1)
+    return replace(settings, training=replace(training, batch_tokens=tokens, rate=training.rate or 2e-3, workers=workers))
+
+
+def looks_everywhere(model: ModelConfig) -> bool:
+    """Whether it is a Transformer, whose many small products use several workers better than several threads."""
+    body = getattr(model.decoder, "body", None)
+    return any(isinstance(part, Transformer) for part in (model.encoder, body))
 
 
 def planned(settings: Settings, rows: int, batches_an_epoch: int) -> Settings:

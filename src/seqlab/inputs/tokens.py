@@ -57,7 +57,7 @@ class TokenInput(Input):
             assert isinstance(segments, Seq)
             values = values + self.segments(segments.values)
         if self.training and self.word_dropout:
-            values = values * keep_mask((*values.shape[:2], 1), self.word_dropout, values)
+            values = values * keep_mask((*values.shape[:2], 1), self.word_dropout, values, self.dropout.generator)
         return Seq(self.dropout(values), tokens.mask)
 
     def costs(self, length: int) -> list[Cost]:

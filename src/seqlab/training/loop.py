@@ -26,6 +26,7 @@ from seqlab.parts import Batch, Objective, Output, State, Writing
 from seqlab.tasks.task import Checked
 from seqlab.training.budget import Budget
 from seqlab.training.checkpoint import Checkpoints, fill, optimiser_tensors, restore_optimiser, save_weights, weights_of
+from seqlab.training.crew import Crew
 from seqlab.training.optim import Average, Decay, make_optimiser, rate_factor
 from seqlab.training.progress import Progress, duration, thousands
 
@@ -46,6 +47,8 @@ class TrainConfig:
     """Where to compute: cpu, cuda, cuda:1."""
     threads: Positive | None = None
     """CPU threads; empty: one a core."""
+    workers: Positive | None = None
+    """Threads that share each step, with a part of its rows each; empty: one a CPU thread for Transformers, else 1."""
     batch_tokens: Positive | None = None
     """Padded tokens in a batch; rows of like length share one."""
     accumulate: Positive = 1
@@ -133,6 +136,8 @@ class Training:
         self.plan, self.load, self.validate, self.budget = plan, load, validate, budget
         self.folder, self.progress = folder, progress
         self.device = torch.device(config.device)
+        workers = 1 if plan.carries or self.device.type != "cpu" else config.workers or 1
+        self.crew = Crew(model, workers, config.seed)
         self.average = Average(model, config.average)
         self.optimiser = make_optimiser(model, config.rate, config.weight_decay)
         self.names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
@@ -158,7 +163,7 @@ class Training:
         if not self.checkpoints.manifest.exists():
             self.good.save(*self.state())    # a state to retreat to, from the first step on
             self.save()
-        with stop_signals() as stopped:
+        with stop_signals() as stopped, self.crew.at_work():
             while budget.progress(counters.step) < 1.0 and counters.stale < self.config.patience and not stopped:
                 self.take_step()
                 if budget.progress(counters.step) >= counters.next_check:
@@ -182,20 +187,23 @@ class Training:
     def take_step(self) -> None:
         """One update from `accumulate` batches; a step whose gradient is not finite is left out and counted."""
         counters, config = self.counters, self.config
-        self.model.train()
+        self.crew.train()
         factor = rate_factor(self.budget.progress(counters.step), config.warmup, config.decay)
         rate = (config.rate or 0.0) * counters.rate_scale * factor
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        batches = [self.load(rows) for rows in self.next_rows(config.accumulate)]
+        batches = [self.load(part) for rows in self.next_rows(config.accumulate) for part in self.crew.parts(rows)]
         count = sum(batch.count for batch in batches)
-        loss = 0.0
-        for batch in (batch.to(self.device) for batch in batches):
-            output = self.output(batch)
+
+        def backward(model: nn.Module, batch: Batch) -> float:
+            batch = batch.to(self.device)
+            output = self.output(model, batch)
             terms = [weight * objective(output, batch).total for weight, objective in self.objectives]
             total = torch.stack(terms).sum() / count
             total.backward()
-            loss += float(total.detach())
+            return float(total.detach())
+
+        loss = self.crew.work(batches, backward)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
         if math.isfinite(loss) and bool(torch.isfinite(norm)):
             self.optimiser.step()
@@ -212,12 +220,12 @@ class Training:
         if counters.skipped_in_a_row == FAULTS_IN_A_ROW:
             self.retreat()
 
-    def output(self, batch: Batch) -> Output | Writing:
+    def output(self, model: nn.Module, batch: Batch) -> Output | Writing:
         """What the model makes of a batch. Rows that go on in the next batch take their state along, cut off from the past."""
         if not self.plan.carries:
-            given: Output = self.model(batch)
+            given: Output | Writing = model(batch)
             return given
-        writing: Writing = self.model(batch, self.carried if batch.follows else None)
+        writing: Writing = model(batch, self.carried if batch.follows else None)
         self.carried = writing.state.detach()
         return writing
 
@@ -234,7 +242,8 @@ class Training:
         """Validate the averaged weights; write the numbers down and keep the weights if they are the best so far."""
         counters = self.counters
         began = time.monotonic()
-        found = self.validate(self.average.model)
+        with self.crew.resting():
+            found = self.validate(self.average.model)
         took = time.monotonic() - began
         self.plan_next_check(took)
         finite = math.isfinite(found.score) and math.isfinite(found.loss)
@@ -305,6 +314,7 @@ class Training:
         tensors: dict[str, Tensor] = {"random": torch.get_rng_state()}
         tensors |= {f"model.{name}": tensor for name, tensor in weights_of(self.model).items()}
         tensors |= {f"average.{name}": tensor for name, tensor in weights_of(self.average.model).items()}
+        tensors |= self.crew.chance()
         if self.device.type == "cuda":
             tensors["random.device"] = torch.cuda.get_rng_state(self.device)
         tensors |= optimiser_tensors(self.optimiser, self.names)
@@ -334,6 +344,7 @@ class Training:
             ) from None
         restore_optimiser(self.optimiser, self.names, tensors)
         torch.set_rng_state(tensors["random"])
+        self.crew.restore_chance(tensors)
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["random.device"], self.device)
         self.budget.begun, self.budget.reserve = counters.pop("begun"), max(self.budget.reserve, counters.pop("reserve"))

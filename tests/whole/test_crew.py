@@ -1,0 +1,125 @@
+"""Several workers share a step: the gradient is that of one, chance can be repeated, and a resumed run ends the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from seqlab import session
+from seqlab.decoders import Causal
+from seqlab.encoders import Transformer
+from seqlab.errors import Stopped
+from seqlab.model import ModelConfig, Writer
+from seqlab.objectives import NextToken
+from seqlab.parts import Batch, Facts
+from seqlab.seq import Seq, mask_of
+from seqlab.training import loop as loop_module
+from seqlab.training.crew import Crew
+from seqlab.training.progress import Progress
+
+LENGTHS = (9, 4, 2, 7, 5)
+
+
+def language_model(dropout: float) -> Writer:
+    torch.manual_seed(0)
+    body = Transformer(layers=2, heads=2, feed_forward=12, dropout=dropout)
+    config = ModelConfig(input=None, encoder=None, pool=None, head=None, decoder=Causal(width=8, body=body))
+    return Writer(config, Facts(symbols={"written": 11}, outputs=0))
+
+
+def load(rows: np.ndarray) -> Batch:
+    lengths = torch.tensor([LENGTHS[row] for row in rows])
+    ids = torch.stack([(torch.arange(9) * (row + 2)) % 11 for row in rows.tolist()])
+    mask = mask_of(lengths)
+    return Batch({}, None, torch.from_numpy(rows), written=Seq(ids[:, : mask.shape[1]], mask))
+
+
+def gradients(workers: int, dropout: float = 0.0, steps: int = 1) -> list[torch.Tensor]:
+    """Of the last of some steps, in each of which all rows are shared out."""
+    model = language_model(dropout)
+    crew = Crew(model, workers, seed=3)
+    crew.train()
+
+    def one(replica: nn.Module, batch: Batch) -> float:
+        total = NextToken()(replica(batch), batch).total
+        total.backward()
+        return float(total.detach())
+
+    with crew.at_work():
+        for _ in range(steps):
+            model.zero_grad()
+            crew.work([load(part) for part in crew.parts(np.arange(5))], one)
+    return [parameter.grad.clone() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8])
+def test_the_gradient_does_not_depend_on_the_number_of_workers(workers):
+    """Also when there are more workers than rows."""
+    for mine, theirs in zip(gradients(workers), gradients(1), strict=True):
+        assert_close(mine, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_chance_is_the_same_every_time_and_differs_between_steps():
+    first, again, later = gradients(2, 0.3), gradients(2, 0.3), gradients(2, 0.3, steps=2)
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(first, again, strict=True))
+    assert not all(torch.equal(mine, theirs) for mine, theirs in zip(first, later, strict=True))
+
+
+def test_workers_draw_different_chances():
+    crew = Crew(language_model(0.3), 2, seed=0)
+    states = crew.chance()
+    assert len(states) == 2 and not torch.equal(states["random.0"], states["random.1"])
+
+
+def test_the_weights_of_all_replicas_are_one_memory():
+    crew = Crew(language_model(0.0), 3, seed=0)
+    with torch.no_grad():
+        next(crew.model.parameters()).fill_(7.0)
+    for replica in crew.replicas:
+        assert (next(replica.parameters()) == 7).all()
+        assert replica.decoder.vocabulary.weight is replica.decoder.embedding.weight    # type: ignore[union-attr]
+
+
+def test_threads_are_given_back():
+    before = torch.get_num_threads()
+    crew = Crew(language_model(0.0), 2, seed=0)
+    with crew.at_work():
+        assert torch.get_num_threads() == 1
+        with crew.resting():
+            assert torch.get_num_threads() == before
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
+
+
+def test_a_run_of_two_workers_stopped_and_resumed_ends_bit_for_bit_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
+    rows = "\n".join(f"{n} {n % 7} {n % 3}\t{n % 3} {n % 7} {n}" for n in range(300))
+    (tmp_path / "pairs.tsv").write_text(rows + "\n")
+    settings = {
+        "training.workers": 2, "training.baseline": False, "model.input.width": 16, "model.decoder.width": 16,
+        "model.encoder": {"kind": "transformer", "layers": 1, "heads": 2, "dropout": 0.2}, "training.batch_tokens": 128,
+        "model.decoder.body": {"kind": "transformer", "layers": 1, "heads": 2, "dropout": 0.2}, "training.validations": 2,
+    }    # fmt: skip
+
+    def train(name: str) -> None:
+        session.train("translate", str(tmp_path / "pairs.tsv"), steps=30, out=tmp_path / name, settings=settings, quiet=True)
+
+    train("whole")
+    with monkeypatch.context() as patch:
+        taken = loop_module.Training.take_step
+
+        def stop(self: loop_module.Training) -> None:
+            if self.counters.step == 13:
+                self.save()
+                raise Stopped(15, "stopped", fix="")
+            taken(self)
+
+        patch.setattr(loop_module.Training, "take_step", stop)
+        with pytest.raises(Stopped):
+            train("part")
+    session.resume(tmp_path / "part", Progress(quiet=True), 0.0)
+    whole, part = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "part"))
+    assert whole == part
