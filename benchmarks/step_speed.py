@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seqlab.data.batches import Position
+from seqlab.memory import keep_big_blocks
 from seqlab.model import Model
 from seqlab.nn.positions import sinusoids
 from seqlab.parts import Batch
@@ -31,7 +32,6 @@ from seqlab.session import make_plan
 from seqlab.settings import Settings, Wishes, completed
 from seqlab.tasks import classify
 from seqlab.tasks.classify import Classify, ClassifyPrepared
-from seqlab.training.loop import keep_big_blocks
 from seqlab.training.optim import Average, make_optimiser
 
 LONGEST = 4096
@@ -80,10 +80,11 @@ def prepared(preset: str, length: int) -> tuple[Settings, ClassifyPrepared]:
     files |= {f"data.{split}": (str(DATA / "imdb" / f"{name}.tsv.gz"),) for split, name in (("train", "train"), ("valid", "val"))}
     wishes = Wishes(task="classify", preset=preset, overrides=files)
     first = wishes.settings()
-    assert isinstance(first.task, Classify)
-    found = Files(first.task, first.data)
+    found = first.task.look(first.data)
     settings = completed(wishes.settings(found.size), found.size)
-    return settings, found.prepare(settings.model)
+    ready = found.prepare(settings.data, settings.model)
+    assert isinstance(ready, ClassifyPrepared)
+    return settings, ready
 
 
 def shuffled(rows: int, size: int) -> Iterator[np.ndarray]:

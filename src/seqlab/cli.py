@@ -169,8 +169,8 @@ def inspect(
 
 
 @app.command()
-def demo(task: Annotated[str, typer.Argument(help="classify")] = "classify") -> None:
-    """Train on built-in data: the stress pattern of English words."""
+def demo(task: Annotated[str, typer.Argument(help="translate, generate or classify")] = "translate") -> None:
+    """Train on built-in data: pronounce English words (translate), invent some (generate), say their stress (classify)."""
     from seqlab.demo import run_demo
 
     run_demo(task, STARTED)

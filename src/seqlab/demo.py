@@ -6,16 +6,22 @@ import csv
 import shutil
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from seqlab.data.builtin import write_stress_tables
+from seqlab.data.builtin import sound_rows, write_sound_tables, write_stress_tables, write_words
 from seqlab.data.store import cache_folder
-from seqlab.errors import UserError
+from seqlab.errors import UserError, did_you_mean, one_of
 from seqlab.finish import summary
+from seqlab.report.attention import Explanation
 from seqlab.session import train_anew
 from seqlab.settings import Wishes
 from seqlab.training.progress import Progress, duration
 from seqlab.uses.classify import ClassifyRun
+from seqlab.uses.generate import GenerateRun
+from seqlab.uses.run import Run
+from seqlab.uses.translate import TranslateRun
 
 MINUTES = 3.0
 SHOWN = 10
@@ -34,31 +40,129 @@ water wednesday weekend winter wonderful yellow yesterday
 
 
 def run_demo(task: str, started: float) -> None:
-    """Train on a word's spelling → its stress pattern, and show what was learnt."""
-    if task != "classify":
-        raise UserError(what=f'There is no demo "{task}".', why="The built-in data serves classify.", fix="Write: seqlab demo")
+    """Train on built-in data and show what was learnt."""
+    demos: dict[str, Callable[[float], None]] = {"translate": pronounce, "generate": invent, "classify": stress}
+    if task not in demos:
+        raise UserError(
+            what=f'There is no demo "{task}".{did_you_mean(task, demos)}',
+            why=f"The built-in data serves {one_of(demos)}.",
+            fix="Write: seqlab demo",
+        )
+    demos[task](started)
+
+
+def pronounce(started: float) -> None:
+    """Spelling → sounds."""
+    print("English words and their sounds: from the spelling, say how a word is pronounced (photograph → F OW T AH G R AE F).")
+    train, valid, test = write_sound_tables(_builtin() / "sounds")
+    run = _trained(
+        "translate", "lstm-attention", "runs/demo-sounds", started,
+        {
+            "data.train": (str(train),), "data.valid": (str(valid),), "data.test": (str(test),), "task.metric": "errors",
+            "data.tokens.kind": "characters", "data.target_tokens": {"kind": "words", "split": "spaces", "lower": False},
+        },
+    )    # fmt: skip
+    assert isinstance(run, TranslateRun)
+    print("Of tokens, here sounds, the token error rate counts those that are wrong, missing or too many.")
+    listed: dict[str, list[str]] = {}
+    for word, sounds in sound_rows():
+        listed.setdefault(word, []).append(sounds)
+    some = [word for word in _first_cells(test) if word in KNOWN.split()][:SHOWN]
+    print("\nWords that were not in the training data:")
+    for word, answer in zip(some, run.predict(some), strict=True):
+        mark = "right" if answer.text in listed[word] else f"wrong, it is {listed[word][0]}"
+        print(f"  {word:<16} {answer.text:<32} {mark}")
+    word = "photograph"
+    explanation = run.explain(word)
+    place = explanation.save(run.folder / "alignment.html")
+    print(f"\nWhich letter it looked at for each sound of “{word}” (drawn in {place}):")
+    print(f"  {aligned(explanation)}")
+    _end(run, started, f"predict {run.folder} seqlab", f"explain {run.folder} photography --out map.html")
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        converse(run)
+
+
+def aligned(explanation: Explanation) -> str:
+    """Each sound with the letter that had most of its attention: F←p OW←o ..."""
+    best = explanation.maps[0]
+    weights = best.weights if best.weights.ndim == 2 else best.weights.mean(axis=0)    # U T
+    letters = [best.pieces[place] for place in weights.argmax(axis=-1)]
+    pairs = zip(best.written, letters, strict=True)
+    return "  ".join(f"{sound.strip()}←{letter}" for sound, letter in pairs if not sound.startswith("["))
+
+
+def converse(run: TranslateRun) -> None:
+    """Pronounce what is typed, until an empty line."""
+    print("\nType a word to hear it spelt in sounds; an empty line ends.")
+    while True:
+        try:
+            words = input("> ").lower().split()
+        except (EOFError, KeyboardInterrupt):
+            break
+        if not words:
+            break
+        print("  " + "   ".join(answer.text for answer in run.predict(words)))
+
+
+def invent(started: float) -> None:
+    """Words that could be English."""
+    print("English words, letter by letter: learn what they are made of, and invent new ones.")
+    words = write_words(_builtin())
+    run = _trained("generate", "transformer", "runs/demo-words", started, {"data.train": (str(words),), "task.flow": "rows"})
+    assert isinstance(run, GenerateRun)
+    known = set(words.read_text(encoding="utf-8").split())
+    drawn = [answer.text for answer in run.predict([""] * 60)]
+    new = [word for word in dict.fromkeys(drawn) if word not in known]
+    strange = sum(word not in known for word in drawn)
+    print(f"\nOf {len(drawn)} words that it wrote, {strange} are not in the dictionary:")
+    for start in range(0, min(len(new), 30), 6):
+        print("  " + "".join(f"{word:<16}" for word in new[start : start + 6]))
+    print("Words that begin with “micro”:  " + ", ".join(answer.text for answer in run.predict(["micro"] * 5)))
+    _end(run, started, f'predict {run.folder} "un" decode.temperature=1.0', f"explain {run.folder} unbelievable --out map.html")
+
+
+def stress(started: float) -> None:
+    """Spelling → stress pattern."""
     print("English words and their stress: from the spelling, say which syllables are stressed (1 main, 2 second, 0 none).")
-    train, valid, test = write_stress_tables(cache_folder().parent / "builtin")
-    overrides = {
-        "data.train": (str(train),), "data.valid": (str(valid),), "data.test": (str(test),), "data.tokens.kind": "characters",
-        "training.minutes": MINUTES,
-    }
-    wishes = Wishes(task="classify", preset="bilstm", overrides=overrides, where="demo")
-    run = train_anew(wishes, _free(Path("runs/demo-stress")), Progress(), started)
-    print(summary(run))
+    train, valid, test = write_stress_tables(_builtin())
+    run = _trained(
+        "classify", "bilstm", "runs/demo-stress", started,
+        {
+            "data.train": (str(train),), "data.valid": (str(valid),), "data.test": (str(test),),
+            "data.tokens.kind": "characters",
+        },
+    )    # fmt: skip
+    assert isinstance(run, ClassifyRun)
     print("\nWords that were not in the training data:")
     with test.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    known = set(KNOWN.split())
-    some = [row for row in rows if row["text"] in known][:SHOWN]
-    assert isinstance(run, ClassifyRun)
+        some = [row for row in csv.DictReader(file) if row["text"] in KNOWN.split()][:SHOWN]
     for row, answer in zip(some, run.predict([row["text"] for row in some]), strict=True):
         mark = "right" if answer.label == row["label"] else f"wrong, it is {row['label']}"
         print(f"  {row['text']:<16} {answer.label:<8} {mark}")
+    _end(run, started, f"predict {run.folder} seqlab", f"explain {run.folder} photography --out map.html")
+
+
+def _builtin() -> Path:
+    return cache_folder().parent / "builtin"
+
+
+def _trained(task: str, preset: str, folder: str, started: float, overrides: dict[str, Any]) -> Run:
+    """The run of a demo; its scores are printed."""
+    wishes = Wishes(task=task, preset=preset, overrides=overrides | {"training.minutes": MINUTES}, where="demo")
+    run = train_anew(wishes, _free(Path(folder)), Progress(), started)
+    print(summary(run))
+    return run
+
+
+def _first_cells(table: Path) -> Sequence[str]:
+    with table.open(encoding="utf-8", newline="") as file:
+        return list(dict.fromkeys(row[0] for row in csv.reader(file)))
+
+
+def _end(run: Run, started: float, *commands: str) -> None:
     print(f"\nDone in {duration(time.monotonic() - started)}. The report: {run.folder / 'report.html'}")
-    command = "seqlab" if shutil.which("seqlab") else sys.argv[0]
-    print(f"Next: {command} predict {run.folder} seqlab")
-    print(f"      {command} explain {run.folder} photography --out map.html")
+    seqlab = "seqlab" if shutil.which("seqlab") else sys.argv[0]
+    print("\n".join(f"{'Next:' if place == 0 else '     '} {seqlab} {command}" for place, command in enumerate(commands)))
 
 
 def _free(folder: Path) -> Path:

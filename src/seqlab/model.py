@@ -43,8 +43,8 @@ class ModelConfig:
     """How that vector becomes an answer."""
     decoder: DecoderConfig | None = None
     """What writes a sequence of its own; with it there is no pool and no head."""
-    shared: bool = False
-    """One matrix for the tokens that are read and those that are written, where they have one vocabulary."""
+    shared: bool | None = None
+    """One matrix for the tokens that are read and those that are written; empty: where they have one vocabulary and width."""
 
     def __post_init__(self) -> None:
         if self.decoder is not None and (self.pool is not None or self.head is not None):
@@ -91,14 +91,16 @@ class Writer(nn.Module):
         self.input = config.input.build(facts) if config.input else None
         self.encoder = config.encoder.build(self.input.width) if config.encoder and self.input else None
         self.decoder = config.decoder.build(self.encoder.width if self.encoder else None, facts.symbols["written"])
-        self.shared = config.shared
-        if self.shared:
-            self._share()
+        self.shared = self._share(config.shared, facts.joint)
 
-    def _share(self) -> None:
+    def _share(self, wanted: bool | None, joint: bool) -> bool:
+        """Whether both sides have one matrix now."""
         mine = self.input.embedding if isinstance(self.input, TokenInput) else None
         theirs = self.decoder.embedding if isinstance(self.decoder, Answering) else None
-        if mine is None or theirs is None or mine.weight.shape != theirs.weight.shape:
+        fits = mine is not None and theirs is not None and mine.weight.shape == theirs.weight.shape
+        if not (joint and fits if wanted is None else wanted):
+            return False
+        if mine is None or theirs is None or not fits:
             sizes = " and ".join("none" if one is None else " × ".join(map(str, one.weight.shape)) for one in (mine, theirs))
             raise UserError(
                 what=f"model.shared is true, but the matrices of what is read and what is written differ: {sizes}.",
@@ -106,6 +108,7 @@ class Writer(nn.Module):
                 fix="Set model.shared=false, or the same width in model.input and model.decoder with a joint vocabulary.",
             )
         mine.weight = theirs.weight
+        return True
 
     def remember(self, batch: Batch) -> Seq | None:
         """What the decoder reads (B T D); None for a language model."""

@@ -173,6 +173,8 @@ class Facts:
     """How many numbers a head gives: classes, or 1."""
     segments: int = 1
     """2 when an example is a pair of texts."""
+    joint: bool = False
+    """True when what is read and what is written have one vocabulary."""
 
 
 # The roles -----------------------------------------------------------------------------------------------------

@@ -6,14 +6,14 @@ from pathlib import Path
 import seqlab
 
 SOURCE = Path(seqlab.__file__).parent
-CORE = {"errors", "seq", "config", "files"}
+CORE = {"errors", "seq", "config", "files", "memory"}
 PARTS = CORE | {"parts"}
 MATHS = PARTS | {"nn"}
 MODEL = MATHS | {"inputs", "encoders", "outputs", "decoders", "model", "objectives"}
 TASKS = MODEL | {"data", "metrics", "text_metrics", "decode", "tasks"}
 RUN = TASKS | {"report", "training", "settings", "uses", "run"}
 ALLOWED = {
-    "errors": set(), "files": {"errors"}, "config": {"errors"}, "seq": set(),
+    "errors": set(), "memory": set(), "files": {"errors"}, "config": {"errors"}, "seq": set(),
     "parts": CORE, "nn": PARTS, "inputs": MATHS | {"encoders", "outputs"}, "encoders": MATHS, "outputs": MATHS,
     "decoders": MATHS | {"encoders"}, "decode": MATHS, "text_metrics": PARTS | {"metrics"}, "uses": RUN - {"run"},
     "model": MODEL, "objectives": MODEL, "data": CORE, "metrics": PARTS, "tasks": TASKS,

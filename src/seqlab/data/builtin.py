@@ -1,17 +1,28 @@
-"""Data that needs no download: the CMU pronouncing dictionary, as words and where they are stressed."""
+"""Data that needs no download: the CMU pronouncing dictionary, as words, their sounds, and where they are stressed."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
 import importlib.util
+import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from seqlab.errors import UserError
 
 LEAST = 400
 """Words a stress pattern must have to be one of the labels."""
+
+
+def entries() -> Iterator[tuple[str, str]]:
+    """(word, its sounds) for each pronunciation, by alphabet, for words of letters alone: ("read", "R EH1 D")."""
+    for line in _dictionary().read_text(encoding="utf-8").splitlines():
+        word, _, sounds = line.partition("#")[0].partition(" ")    # what follows # is a remark
+        word = re.sub(r"\(\d+\)$", "", word)                      # read(2) is another way to say read
+        if word.isalpha():
+            yield word, sounds.strip()
 
 
 def stress_rows() -> list[tuple[str, str]]:
@@ -21,26 +32,51 @@ def stress_rows() -> list[tuple[str, str]]:
     rare patterns are left out.
     """
     rows: dict[str, str] = {}
-    for line in _dictionary().read_text(encoding="utf-8").splitlines():
-        word, _, sounds = line.partition("#")[0].partition(" ")    # what follows # is a remark
+    for word, sounds in entries():
         pattern = "".join(character for character in sounds if character.isdigit())
-        if word.isalpha() and pattern:
+        if pattern:
             rows.setdefault(word, pattern)
     counts = Counter(rows.values())
     return sorted((word, pattern) for word, pattern in rows.items() if counts[pattern] >= LEAST)
 
 
+def sound_rows() -> list[tuple[str, str]]:
+    """(word, sounds without their stress) for each way to say each word: ("read", "R EH D"), ("read", "R IY D")."""
+    return list(dict.fromkeys((word, re.sub(r"\d", "", sounds)) for word, sounds in entries()))
+
+
 def write_stress_tables(folder: Path) -> tuple[Path, Path, Path]:
     """train.csv, valid.csv and test.csv with columns text and label: 80, 10 and 10 of a hundred, by hash of the word."""
+    return _write_tables(folder, ("text", "label"), stress_rows(), (0.8, 0.9))
+
+
+def write_sound_tables(folder: Path) -> tuple[Path, Path, Path]:
+    """train.csv, valid.csv and test.csv with columns source and target: 93, 2 and 5 of a hundred, by hash of the word."""
+    return _write_tables(folder, ("source", "target"), sound_rows(), (0.93, 0.95))
+
+
+def write_words(folder: Path) -> Path:
+    """words.txt: the different words of at least three letters, one a line."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "words.txt"
+    words = dict.fromkeys(word for word, _ in entries() if len(word) > 2)
+    path.write_text("".join(f"{word}\n" for word in words), encoding="utf-8")
+    return path
+
+
+def _write_tables(
+    folder: Path, columns: tuple[str, str], rows: Sequence[tuple[str, str]], ends: tuple[float, float]
+) -> tuple[Path, Path, Path]:
+    """Three tables; a word is in the first up to the first end, in the second up to the second, by its hash from 0 to 1."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "train.csv", folder / "valid.csv", folder / "test.csv"
     tables: tuple[list[tuple[str, str]], ...] = ([], [], [])
-    for word, pattern in stress_rows():
-        part = hashlib.blake2b(word.encode(), digest_size=8).digest()[0] * 10 // 256
-        tables[max(0, part - 7)].append((word, pattern))
-    for path, rows in zip(paths, tables, strict=True):
+    for word, said in rows:
+        place = hashlib.blake2b(word.encode(), digest_size=8).digest()[0] / 256
+        tables[(place >= ends[0]) + (place >= ends[1])].append((word, said))
+    for path, some in zip(paths, tables, strict=True):
         with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([("text", "label"), *rows])
+            csv.writer(file, lineterminator="\n").writerows([columns, *some])
     return paths
 
 

@@ -92,7 +92,7 @@ class Translate(TaskConfig, kind="translate"):
         return facts_of(TranslateFacts, tree)
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
-        return Facts(symbols={"text": symbols, "written": symbols}, outputs=0)
+        return Facts(symbols={"text": symbols, "written": symbols}, outputs=0, joint=self.joint is not False)
 
     def objectives(self, model: ModelConfig) -> Weighted:
         if model.decoder is None:
@@ -161,7 +161,7 @@ class TranslateFacts(TaskFacts):
 
     @property
     def parts(self) -> Facts:
-        return Facts(symbols=self.symbols, outputs=0)
+        return Facts(symbols=self.symbols, outputs=0, joint=self.joint)
 
 
 # Both sides as numbers -------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ def presets(size: Size) -> dict[str, Tree]:
 
     def model(encoder: Tree, decoder: Tree) -> Tree:
         written = {"width": width, "dropout": drop, **decoder}
-        return {"input": tokens, "encoder": encoder, "pool": None, "head": None, "decoder": written, "shared": True}
+        return {"input": tokens, "encoder": encoder, "pool": None, "head": None, "decoder": written}
 
     def attending(kind: str, **settings: object) -> Tree:
         return {"kind": "attending", "body": {"kind": kind, "width": 2 * width}, "output_dropout": drop, **settings}

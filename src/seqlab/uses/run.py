@@ -16,6 +16,7 @@ from seqlab import config
 from seqlab.data.read import DataConfig, Role, Row, Table
 from seqlab.errors import UserError
 from seqlab.files import write_json, write_text
+from seqlab.memory import keep_big_blocks
 from seqlab.model import Model, Writer, build_model
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores
@@ -73,6 +74,7 @@ class Run(ABC):
     @cached_property
     def model(self) -> Model | Writer:
         """An ordinary torch.nn.Module, ready to predict."""
+        keep_big_blocks()
         model = build_model(self.settings.model, self.facts.parts)
         load_weights(model, self.folder / WEIGHTS)
         return model.eval()

@@ -1,0 +1,367 @@
+"""Models that write, against other libraries of the same size: training, decoding, and whether batches change the outputs.
+
+All candidates of a table run in one process and take turns, so that a noisy machine treats them alike; ratios count.
+The peers are installed into .peers the first time. Tables are printed and kept in benchmarks/results/writing_speed.md.
+
+    python benchmarks/writing_speed.py [--only training gpt recurrent decoding agreement] [--quick] [--run RUN]
+
+Takes about half an hour. --quick does everything once and small, to see that it works, and keeps nothing. --run names a
+run of `seqlab train translate`, whose model then serves for `agreement`; without it one is trained for a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from peers import ctranslate, hugging, install, joey, plain
+from tables import Book, Candidate, Section, raced, verdict
+
+from seqlab.data.batches import Position, cut
+from seqlab.data.store import Ragged
+from seqlab.data.text import BOS, EOS
+from seqlab.decode import DecodeConfig, Found, Marks, by_length, decode, decode_all
+from seqlab.memory import keep_big_blocks
+from seqlab.model import Writer, build_model, count_parameters
+from seqlab.parts import Batch
+from seqlab.run import load
+from seqlab.session import make_plan
+from seqlab.settings import Settings, Wishes, completed
+from seqlab.tasks.task import Prepared
+from seqlab.tasks.translate import MARKS, Tongues, TranslateFacts, TranslatePrepared, limits, make_batch
+from seqlab.training.budget import Budget
+from seqlab.training.loop import Training
+from seqlab.training.progress import Progress
+
+DATA = Path(os.environ.get("SEQLAB_DATA", "../shared/data"))
+WIDTH, LAYERS, HEADS, FEED_FORWARD, VOCABULARY, DROPOUT = 256, 3, 4, 1024, 8000, 0.1
+SIZES = (WIDTH, LAYERS, HEADS, FEED_FORWARD, DROPOUT)
+CHARACTERS = {"width": 384, "layers": 6, "heads": 6, "context": 256}
+ROWS, LENGTH, WORKERS = 64, 16, 2
+RESIDUALS = "0.1 on the input and the residuals"
+ALLOCATOR = "All run in one process, so the peers have seqlab's setting of the memory allocator, too (+3 to +18 % here)."
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How thoroughly to measure."""
+
+    seconds: float = 12.0
+    turns: int = 5
+    tokens: int = 4096
+    sentences: int = 1000
+    learning: float = 60.0
+    """Seconds of training for the model whose outputs are compared."""
+
+
+QUICK = Effort(seconds=0.0, turns=1, tokens=256, sentences=6, learning=1.0)
+
+
+# seqlab ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ours:
+    """What `seqlab train` makes of these settings, before its first step."""
+
+    settings: Settings
+    prepared: Prepared
+    training: Training
+
+    @staticmethod
+    def of(task: str, preset: str, train: str, valid: str, effort: Effort, **changes: object) -> Ours:
+        overrides: dict[str, object] = {"data.train": (train,), "training.batch_tokens": effort.tokens}
+        overrides |= {"data.valid": (valid,)} if valid else {}
+        overrides |= {name.replace("__", "."): value for name, value in changes.items()}
+        wishes = Wishes(task=task, preset=preset, overrides=overrides)
+        first = wishes.settings()
+        files = first.task.look(first.data)
+        settings = completed(wishes.settings(files.size), files.size)
+        prepared = files.prepare(settings.data, settings.model)
+        model = build_model(settings.model, prepared.facts.parts)
+        training = Training(
+            model, settings.task.objectives(settings.model), settings.training, make_plan(settings, prepared),
+            load=prepared.load, validate=_never, budget=Budget(steps=100_000), folder=Path("nowhere"),
+            progress=Progress(quiet=True),
+        )
+        return Ours(settings, prepared, training)
+
+    @property
+    def symbols(self) -> int:
+        return self.prepared.facts.symbols["written"]
+
+    def step(self) -> int:
+        """One step of the training loop: a batch from the store, loss in chunks, clipping, fused AdamW, averaged weights."""
+        before = self.training.counters.tokens
+        self.training.take_step()
+        return self.training.counters.tokens - before
+
+    def bucketed(self) -> Iterator[np.ndarray]:
+        """The rows of the batches that seqlab trains on."""
+        return (rows for _, rows in make_plan(self.settings, self.prepared).after(Position()))
+
+    def shuffled(self, tokens: int) -> Iterator[np.ndarray]:
+        """Rows in any order, as many in a batch as padding leaves room for: what other loaders do."""
+        fields, random = self.prepared.stores["train"].fields, np.random.default_rng(0)
+        longer = np.maximum(fields["text"].sizes(), fields["written"].sizes())
+        while True:
+            yield from cut(random.permutation(len(longer)), longer, tokens, None)
+
+    def steps_of(self, update: Callable[[Batch], None], rows: Iterator[np.ndarray]) -> Callable[[], int]:
+        """A peer's step on batches from our store; it gives back its target tokens."""
+
+        def step() -> int:
+            batch = self.prepared.load(next(rows))
+            update(batch)
+            return batch.count
+
+        return step
+
+
+def _never(_: object) -> Any:
+    raise AssertionError("nothing is validated here")
+
+
+def translator(effort: Effort, preset: str = "transformer", **changes: object) -> Ours:
+    """Multi30k, English to French, in one vocabulary of 8,000 pieces."""
+    train, valid = (f"{DATA / 'multi30k' / split}.en.gz,{DATA / 'multi30k' / split}.fr.gz" for split in ("train", "val"))
+    sizes = {"model__input__width": WIDTH, "model__decoder__width": WIDTH, "data__tokens__vocabulary": VOCABULARY}
+    return Ours.of("translate", preset, train, valid, effort, **sizes, **changes)
+
+
+def transformer(effort: Effort) -> Ours:
+    layers = {"layers": LAYERS, "heads": HEADS, "feed_forward": FEED_FORWARD, "dropout": DROPOUT}
+    changes = {f"model__{part}__{name}": value for part in ("encoder", "decoder__body") for name, value in layers.items()}
+    return translator(effort, **changes, model__input__dropout=0.0, model__decoder__dropout=0.0)
+
+
+def joey_step(ours: Ours, model: dict[str, Any], effort: Effort, folder: str) -> Callable[[], int]:
+    """JoeyNMT on the same pieces; it adds the marks of start and end itself."""
+    fields = ours.prepared.stores["train"].fields
+    read = [fields["text"].row(row)[:-1] for row in range(fields["text"].rows)]
+    written = [fields["written"].row(row)[1:-1] for row in range(fields["written"].rows)]
+    return joey.step(model, read, written, ours.symbols, effort.tokens, Path(folder))
+
+
+# Training --------------------------------------------------------------------------------------------------------
+
+
+def training(effort: Effort) -> Section:
+    ours = transformer(effort)
+    notes = [f"{count_parameters(ours.training.model):,} parameters; ours has norms before the blocks, Marian after them."]
+    candidates = [Candidate("seqlab", ours.step, f"dropout {RESIDUALS}; bucketed batches, label smoothing 0.1, averaged weights")]
+    with tempfile.TemporaryDirectory() as folder:
+        if why := install.missing("joeynmt"):
+            notes.append(f"Without JoeyNMT: {why}")
+        else:
+            note = "dropout 0.1 on the input, the residuals, inside attention and feed-forward; its own random batches"
+            work = joey_step(ours, joey.transformer(*SIZES), effort, folder)
+            candidates.append(Candidate("JoeyNMT 2.3 as shipped", work, note, wanted=2.9))
+        if why := install.missing("transformers"):
+            notes.append(f"Without Marian: {why}")
+        else:
+            for batches, wanted in (("bucketed", 1.0), ("random", None)):
+                rows = ours.bucketed() if batches == "bucketed" else ours.shuffled(effort.tokens)
+                work = ours.steps_of(hugging.step(hugging.marian(ours.symbols, *SIZES)), rows)
+                whose = "seqlab's batches" if batches == "bucketed" else "random batches"
+                note = f"dropout {RESIDUALS}; {whose}, fused AdamW"
+                candidates.append(Candidate(f"HF Marian, {batches} batches", work, note, wanted))
+        work = ours.steps_of(plain.step(plain.PlainTransformer(ours.symbols, *SIZES)), ours.shuffled(effort.tokens))
+        note = "dropout 0.1 on the input, the residuals, inside attention and feed-forward; random batches, AdamW"
+        candidates.append(Candidate("plain nn.Transformer loop", work, note, wanted=2.5))
+        what = f"{LAYERS}+{LAYERS} × {WIDTH}, feed-forward {FEED_FORWARD}, vocabulary {VOCABULARY:,}"
+        title = f"Training a translator: Transformer {what}, batches of {effort.tokens:,} tokens, Multi30k"
+        return raced(title, "target tokens/s", candidates, effort.seconds, effort.turns, [*notes, ALLOCATOR])
+
+
+def recurrent(effort: Effort) -> Section:
+    ours = translator(
+        effort, "lstm-attention", model__encoder__width=WIDTH, model__decoder__body__width=WIDTH,
+        model__decoder__score="additive", model__decoder__hidden=WIDTH, model__input__dropout=DROPOUT,
+        model__decoder__dropout=DROPOUT, model__decoder__output_dropout=DROPOUT,
+    )
+    note = "dropout 0.1 on both inputs and on what is scored; attention after the cell; bucketed batches"
+    candidates, notes = [Candidate("seqlab", ours.step, note)], [ALLOCATOR]
+    with tempfile.TemporaryDirectory() as folder:
+        if why := install.missing("joeynmt"):
+            notes.append(f"Without JoeyNMT: {why}")
+        else:
+            note = "dropout 0.1 on both inputs and before what is scored; input feeding; its own random batches, packed"
+            work = joey_step(ours, joey.recurrent(WIDTH, DROPOUT), effort, folder)
+            candidates.append(Candidate("JoeyNMT 2.3 as shipped", work, note, wanted=2.5))
+        what = f"bidirectional LSTM 2 × {WIDTH}, LSTM {WIDTH}, additive attention {WIDTH}, vocabulary {VOCABULARY:,}"
+        title = f"Training a recurrent translator: {what}, batches of {effort.tokens:,} tokens, Multi30k"
+        return raced(title, "target tokens/s", candidates, effort.seconds, effort.turns, notes)
+
+
+def gpt(effort: Effort) -> Section:
+    width, layers, heads, context = CHARACTERS.values()
+    body = {"layers": layers, "heads": heads, "feed_forward": 4 * width, "activation": "gelu-tanh", "dropout": DROPOUT}
+    body |= {"positions": {"kind": "learned", "length": context}, "scale_embedding": False}
+    ours = Ours.of(
+        "generate", "transformer", str(DATA / "tinyshakespeare" / "input.txt.gz"), "", effort, task__context=context,
+        model__decoder__width=width, **{f"model__decoder__body__{name}": value for name, value in body.items()},
+    )
+    rows = max(1, effort.tokens // context)
+    candidates, notes = [Candidate("seqlab", ours.step, f"dropout {RESIDUALS}; averaged weights")], [ALLOCATOR]
+    if why := install.missing("transformers"):
+        notes.append(f"Without GPT-2: {why}")
+    else:
+        kinds: list[tuple[str, dict[str, float], float | None, str]] = [
+            ("HF GPT-2 at its defaults", {}, 1.3, f"dropout {RESIDUALS} and inside attention; fused AdamW"),
+            ("HF GPT-2, dropout as seqlab", {"attn_pdrop": 0.0}, None, f"dropout {RESIDUALS}; fused AdamW"),
+        ]
+        for name, dropout, wanted, note in kinds:
+            model = hugging.gpt2(ours.symbols, width, layers, heads, context, **dropout)
+            work = ours.steps_of(hugging.step(model), ours.bucketed())
+            candidates.append(Candidate(name, work, note, wanted))
+    title = f"Training a language model: GPT {layers} × {width}, context {context}, {rows} rows a batch, characters"
+    return raced(title, "tokens/s", candidates, effort.seconds, effort.turns, notes)
+
+
+# Decoding --------------------------------------------------------------------------------------------------------
+
+
+def test_sources(tongues: Tongues, count: int) -> list[np.ndarray]:
+    """Ids of the first sentences of the test part."""
+    with gzip.open(DATA / "multi30k" / "test_2016_flickr.en.gz", "rt", encoding="utf-8") as file:
+        read = tongues.read([line.rstrip("\n") for line in file][:count])
+    return [np.asarray(read.row(row)) for row in range(read.rows)]
+
+
+def decoding(effort: Effort) -> list[Section]:
+    ours = transformer(effort)
+    assert isinstance(ours.prepared, TranslatePrepared)
+    sources = test_sources(ours.prepared.tongues, effort.sentences)
+    batches = by_length([len(source) for source in sources], rows=ROWS)
+    writer = ours.training.model.eval()
+    assert isinstance(writer, Writer)
+    notes, makers = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        if why := install.missing("transformers"):
+            notes.append(f"Without Marian: {why}")
+        else:
+            model = hugging.marian(ours.symbols, *SIZES)
+            note = f"generate, 1 × {torch.get_num_threads()} threads"
+            makers.append(("HF Marian", lambda beam: hugging.generate(model, sources, batches, beam, LENGTH), note))
+            if why := install.missing("ctranslate2"):
+                notes.append(f"Without CTranslate2: {why}")
+            for kind in () if why else ("float32", "int8"):
+                place = ctranslate.convert(model, Path(folder) / kind, kind)
+                work = ctranslate.writer(ctranslate.translator(place, kind, WORKERS), sources, ROWS, LENGTH)
+                makers.append((f"CTranslate2 {kind}", work, f"its own kernels, {WORKERS} × 1 threads"))
+        sections = []
+        for name, beam, wanted in (("greedy", 1, 1.7), ("beam 5", 5, 1.5)):
+            work = _bound(lambda beam: write_forced(writer, sources, batches, beam), beam)
+            candidates = [Candidate("seqlab", work, f"{WORKERS} × 1 threads")]
+            candidates += [
+                Candidate(who, _bound(make, beam), note, wanted if who == "HF Marian" else None) for who, make, note in makers
+            ]
+            title = f"Decoding, {name}: the same Transformer, untrained, batches of {ROWS}, {LENGTH} ids forced, Multi30k test"
+            sections.append(raced(title, "sentences/s", candidates, effort.seconds / 4, effort.turns, notes))
+        return sections
+
+
+def _bound(make: Callable[[int], int], beam: int) -> Callable[[], int]:
+    return lambda: make(beam)
+
+
+def write_forced(model: Writer, sources: Sequence[np.ndarray], batches: Sequence[Sequence[int]], beam: int) -> int:
+    """Write exactly so many ids for each source; how many sources there were."""
+    marks = Marks(start=BOS, end=EOS, banned=(*MARKS.banned, EOS))
+    found = write_all(model, sources, batches, DecodeConfig(beam=beam, longest=LENGTH), marks, None)
+    assert all(len(one.ids) == LENGTH for one in found)
+    return len(found)
+
+
+def write_all(
+    model: Writer, sources: Sequence[np.ndarray], batches: Sequence[Sequence[int]], config: DecodeConfig, marks: Marks,
+    facts: TranslateFacts | None,
+) -> list[Found]:
+    """The best that decoding finds for each source, with these batches. `facts` say how long targets usually are."""
+    ragged = Ragged.of(sources, np.int64)
+
+    def one(rows: Sequence[int]) -> list[Found]:
+        batch = make_batch({"text": ragged}, np.array(rows))
+        lengths = batch.inputs["text"].lengths    # type: ignore[union-attr]
+        longest = limits(lengths, config, facts) if facts else config.limits(lengths)
+        found = decode(
+            model.decoder, model.remember(batch), marks.opening([[]] * len(rows)), config=config, marks=marks, longest=longest,
+            numbers=list(rows),
+        )
+        return [best[0] for best in found]
+
+    return decode_all(batches, one, WORKERS)
+
+
+# Whether batches change what is written -------------------------------------------------------------------------
+
+
+def agreement(effort: Effort, run: str) -> Section:
+    """Outputs in batches against outputs one by one, in both precisions."""
+    if run:
+        trained: Any = load(run)
+        model, facts, tongues, whose = trained.model, trained.facts, trained.tongues, f"the model of {Path(run).name}"
+    else:
+        ours = transformer(effort)
+        assert isinstance(ours.prepared, TranslatePrepared)
+        began = time.monotonic()
+        while time.monotonic() - began < effort.learning:
+            ours.step()
+        facts, tongues = ours.prepared.facts, ours.prepared.tongues
+        model, whose = ours.training.average.model, f"trained for {effort.learning:g} s"
+    sources = test_sources(tongues, effort.sentences)
+    together, alone = by_length([len(source) for source in sources], rows=ROWS), [[row] for row in range(len(sources))]
+    rows = []
+    for precision, least in ((torch.float32, 0.999), (torch.float64, 1.0)):
+        model = model.to(precision).eval()
+        for name, beam in (("greedy", 1), ("beam 5", 5)):
+            found = [write_all(model, sources, batches, DecodeConfig(beam=beam), MARKS, facts) for batches in (together, alone)]
+            same = sum(one.ids == two.ids for one, two in zip(*found, strict=True))
+            wanted = f"≥ {least * len(sources):.0f}: {verdict(same >= least * len(sources))}"
+            rows.append((name, str(precision).removeprefix("torch."), f"{same:,} of {len(sources):,}", wanted))
+    title = f"The same in batches of {ROWS} as one by one: {whose}, Multi30k test"
+    return Section(title, ("", "precision", "equal outputs", "wanted"), tuple(rows))
+
+
+# All of it -------------------------------------------------------------------------------------------------------
+
+PARTS = ("training", "gpt", "recurrent", "decoding", "agreement")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--run", default="")
+    asked = parser.parse_args()
+    effort = QUICK if asked.quick else Effort()
+    keep_big_blocks()
+    torch.manual_seed(0)
+    order = ["training", "gpt", "recurrent", "decoding", "decoding beam", "agreement"]
+    book = Book("writing_speed", "Models that write, against other libraries", order)
+    for part in asked.only:
+        sections: dict[str, Section] = {}
+        if part == "decoding":
+            sections["decoding"], sections["decoding beam"] = decoding(effort)
+        elif part == "agreement":
+            sections[part] = agreement(effort, asked.run)
+        else:
+            sections[part] = {"training": training, "gpt": gpt, "recurrent": recurrent}[part](effort)
+        for name, section in sections.items():
+            print(section.shown(), flush=True)
+            if not asked.quick:
+                book.add(name, section)
+
+
+if __name__ == "__main__":
+    main()
