@@ -7,7 +7,7 @@ import gzip
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,8 +18,9 @@ from seqlab.files import written_beside
 from seqlab.model import Model, Writer, sketch
 from seqlab.report.cost import inspect_model, measure
 from seqlab.run import load
-from seqlab.settings import Settings, Wishes, read_file
+from seqlab.settings import PRESETS, Settings, Wishes, read_file
 from seqlab.tasks.generate_presets import PUBLISHED
+from seqlab.tasks.task import Size
 from seqlab.uses.generate import GenerateRun
 from seqlab.uses.run import CONFIG, Answer, Run, Text
 
@@ -105,16 +106,18 @@ def explain_texts(folder: str, texts: Sequence[str], out: str) -> None:
 
 
 def inspect_named(
-    words: Sequence[str], task: str, length: int, vocabulary: int | None, classes: int, growth: bool, as_json: bool
+    words: Sequence[str], task: str, sizes: Mapping[str, int | None], tokens: int, growth: bool, as_json: bool
 ) -> None:
-    """The costs of a run, of a preset or of a settings file."""
+    """The costs of a run, of a preset or of a settings file. `sizes` are length, vocabulary and classes."""
     name, *settings = words
-    for option, value in (("--length", length), ("--vocabulary", vocabulary), ("--classes", classes)):
+    for option, value in sizes.items():
         if value is not None and value < 1:
-            raise UserError(what=f"{option} is {value}.", why="There is at least one of them.", fix=f"For instance: {option} 2")
-    symbols = vocabulary or PUBLISHED.get(name, 30_000)
-    model = _sketched(name, task, parse_overrides(settings), symbols, classes)
-    inspection = inspect_model(model, length)
+            fix = f"For instance: --{option} 2"
+            raise UserError(what=f"--{option} is {value}.", why="There is at least one of them.", fix=fix)
+    symbols = sizes["vocabulary"] or PUBLISHED.get(name, 30_000)
+    task = task or next((task for task, presets in PRESETS.items() if name in presets(Size())), "classify")
+    model = _sketched(name, task, parse_overrides(settings), symbols, sizes["classes"] or 2)
+    inspection = inspect_model(model, sizes["length"] or 128, tokens)
     if as_json:
         tree = inspection.to_json()
         if growth:

@@ -155,17 +155,18 @@ def explain(
 @app.command()
 def inspect(
     words: Annotated[list[str], typer.Argument(help="A run folder, a preset or a settings file, then key.path=value ...")],
-    task: Annotated[str, typer.Option(help="The task of the preset.")] = "classify",
+    task: Annotated[str, typer.Option(help="The task of the preset; by default the first that has it.")] = "",
     length: Annotated[int, typer.Option(help="Positions in a sequence.")] = 128,
     vocabulary: Annotated[int | None, typer.Option(help="Symbols, all counted; for gpt-1 ... as published.")] = None,
     classes: Annotated[int, typer.Option(help="Labels.")] = 2,
+    tokens: Annotated[float, typer.Option(help="Training tokens, to tell what training costs: 300e9.")] = 0,
     measure: Annotated[bool, typer.Option("--measure", help="Also time how the cost of layers grows.")] = False,
     as_json: Json = False,
 ) -> None:
     """Parameters by formula and by count, work, memory, sequential steps, longest path."""
     from seqlab.answers import inspect_named
 
-    inspect_named(words, task, length, vocabulary, classes, measure, as_json)
+    inspect_named(words, task, {"length": length, "vocabulary": vocabulary, "classes": classes}, int(tokens), measure, as_json)
 
 
 @app.command()
