@@ -17,6 +17,7 @@ lint: $(VENV)/.lint
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/step_speed.py
+	$(BIN)/python benchmarks/writing_speed.py
 
 docs: $(VENV)/.demo
 	$(BIN)/python docs/make.py
@@ -32,4 +33,4 @@ $(VENV)/.demo $(VENV)/.test $(VENV)/.lint: $(VENV)/.%: $(VENV)/.torch pyproject.
 	touch $@
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) .peers

@@ -7,6 +7,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -25,6 +26,8 @@ class Candidate:
     note: str = ""
     wanted: float | None = None
     """The first candidate is to be so many times as fast as this one."""
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
+    """What holds during its turns alone."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +58,16 @@ def race(candidates: Sequence[Candidate], seconds: float, turns: int) -> list[fl
     A turn lasts at least so many seconds, and one piece of work. One piece before the first turn warms up.
     """
     for candidate in candidates:
-        candidate.work()
+        with candidate.around():
+            candidate.work()
     speeds: list[list[float]] = [[] for _ in candidates]
     for _ in range(turns):
         for candidate, found in zip(candidates, speeds, strict=True):
-            done, began = 0, time.perf_counter()
-            while not done or time.perf_counter() - began < seconds:
-                done += candidate.work()
-            found.append(done / (time.perf_counter() - began))
+            with candidate.around():
+                done, began = 0, time.perf_counter()
+                while not done or time.perf_counter() - began < seconds:
+                    done += candidate.work()
+                found.append(done / (time.perf_counter() - began))
     return [statistics.median(found) for found in speeds]
 
 

@@ -69,6 +69,10 @@ QUICK = Effort(seconds=0.0, turns=1, tokens=256, sentences=6, learning=1.0)
 # seqlab ----------------------------------------------------------------------------------------------------------
 
 
+Changes = dict[str, object]
+"""Settings by their dotted keys."""
+
+
 @dataclass(frozen=True)
 class Ours:
     """What `seqlab train` makes of these settings, before its first step."""
@@ -78,11 +82,8 @@ class Ours:
     training: Training
 
     @staticmethod
-    def of(task: str, preset: str, train: str, valid: str, effort: Effort, **changes: object) -> Ours:
-        overrides: dict[str, object] = {"data.train": (train,), "training.batch_tokens": effort.tokens}
-        overrides |= {"data.valid": (valid,)} if valid else {}
-        overrides |= {name.replace("__", "."): value for name, value in changes.items()}
-        wishes = Wishes(task=task, preset=preset, overrides=overrides)
+    def of(task: str, preset: str, changes: Changes, effort: Effort) -> Ours:
+        wishes = Wishes(task=task, preset=preset, overrides={**changes, "training.batch_tokens": effort.tokens})
         first = wishes.settings()
         files = first.task.look(first.data)
         settings = completed(wishes.settings(files.size), files.size)
@@ -104,6 +105,11 @@ class Ours:
         before = self.training.counters.tokens
         self.training.take_step()
         return self.training.counters.tokens - before
+
+    def candidate(self, note: str) -> Candidate:
+        workers = self.training.crew.workers
+        shared = f"; {workers} workers × 1 thread" if workers > 1 else ""
+        return Candidate("seqlab", self.step, note + shared, around=self.training.crew.at_work)
 
     def bucketed(self) -> Iterator[np.ndarray]:
         """The rows of the batches that seqlab trains on."""
@@ -131,17 +137,18 @@ def _never(_: object) -> Any:
     raise AssertionError("nothing is validated here")
 
 
-def translator(effort: Effort, preset: str = "transformer", **changes: object) -> Ours:
+def translator(preset: str, changes: Changes, effort: Effort) -> Ours:
     """Multi30k, English to French, in one vocabulary of 8,000 pieces."""
-    train, valid = (f"{DATA / 'multi30k' / split}.en.gz,{DATA / 'multi30k' / split}.fr.gz" for split in ("train", "val"))
-    sizes = {"model__input__width": WIDTH, "model__decoder__width": WIDTH, "data__tokens__vocabulary": VOCABULARY}
-    return Ours.of("translate", preset, train, valid, effort, **sizes, **changes)
+    files = {split: DATA / "multi30k" / name for split, name in (("train", "train"), ("valid", "val"))}
+    common: Changes = {f"data.{split}": (f"{path}.en.gz,{path}.fr.gz",) for split, path in files.items()}
+    common |= {"model.input.width": WIDTH, "model.decoder.width": WIDTH, "data.tokens.vocabulary": VOCABULARY}
+    return Ours.of("translate", preset, common | changes, effort)
 
 
 def transformer(effort: Effort) -> Ours:
     layers = {"layers": LAYERS, "heads": HEADS, "feed_forward": FEED_FORWARD, "dropout": DROPOUT}
-    changes = {f"model__{part}__{name}": value for part in ("encoder", "decoder__body") for name, value in layers.items()}
-    return translator(effort, **changes, model__input__dropout=0.0, model__decoder__dropout=0.0)
+    changes: Changes = {f"model.{part}.{name}": value for part in ("encoder", "decoder.body") for name, value in layers.items()}
+    return translator("transformer", changes | {"model.input.dropout": 0.0, "model.decoder.dropout": 0.0}, effort)
 
 
 def joey_step(ours: Ours, model: dict[str, Any], effort: Effort, folder: str) -> Callable[[], int]:
@@ -157,8 +164,9 @@ def joey_step(ours: Ours, model: dict[str, Any], effort: Effort, folder: str) ->
 
 def training(effort: Effort) -> Section:
     ours = transformer(effort)
-    notes = [f"{count_parameters(ours.training.model):,} parameters; ours has norms before the blocks, Marian after them."]
-    candidates = [Candidate("seqlab", ours.step, f"dropout {RESIDUALS}; bucketed batches, label smoothing 0.1, averaged weights")]
+    size = f"{count_parameters(ours.training.model):,} parameters"
+    notes = [f"{size}. Norms stand before the blocks in seqlab and JoeyNMT, after them in Marian and nn.Transformer."]
+    candidates = [ours.candidate(f"dropout {RESIDUALS}; bucketed batches, label smoothing 0.1, averaged weights")]
     with tempfile.TemporaryDirectory() as folder:
         if why := install.missing("joeynmt"):
             notes.append(f"Without JoeyNMT: {why}")
@@ -184,13 +192,12 @@ def training(effort: Effort) -> Section:
 
 
 def recurrent(effort: Effort) -> Section:
-    ours = translator(
-        effort, "lstm-attention", model__encoder__width=WIDTH, model__decoder__body__width=WIDTH,
-        model__decoder__score="additive", model__decoder__hidden=WIDTH, model__input__dropout=DROPOUT,
-        model__decoder__dropout=DROPOUT, model__decoder__output_dropout=DROPOUT,
-    )
+    changes: Changes = {f"model.{part}.width": WIDTH for part in ("encoder", "decoder.body")}
+    changes |= {"model.decoder.score": "additive", "model.decoder.hidden": WIDTH}
+    changes |= {f"model.{part}": DROPOUT for part in ("input.dropout", "decoder.dropout", "decoder.output_dropout")}
+    ours = translator("lstm-attention", changes, effort)
     note = "dropout 0.1 on both inputs and on what is scored; attention after the cell; bucketed batches"
-    candidates, notes = [Candidate("seqlab", ours.step, note)], [ALLOCATOR]
+    candidates, notes = [ours.candidate(note)], [ALLOCATOR]
     with tempfile.TemporaryDirectory() as folder:
         if why := install.missing("joeynmt"):
             notes.append(f"Without JoeyNMT: {why}")
@@ -207,12 +214,11 @@ def gpt(effort: Effort) -> Section:
     width, layers, heads, context = CHARACTERS.values()
     body = {"layers": layers, "heads": heads, "feed_forward": 4 * width, "activation": "gelu-tanh", "dropout": DROPOUT}
     body |= {"positions": {"kind": "learned", "length": context}, "scale_embedding": False}
-    ours = Ours.of(
-        "generate", "transformer", str(DATA / "tinyshakespeare" / "input.txt.gz"), "", effort, task__context=context,
-        model__decoder__width=width, **{f"model__decoder__body__{name}": value for name, value in body.items()},
-    )
+    changes: Changes = {"data.train": (str(DATA / "tinyshakespeare" / "input.txt.gz"),), "task.context": context}
+    changes |= {"model.decoder.width": width, **{f"model.decoder.body.{name}": value for name, value in body.items()}}
+    ours = Ours.of("generate", "transformer", changes, effort)
     rows = max(1, effort.tokens // context)
-    candidates, notes = [Candidate("seqlab", ours.step, f"dropout {RESIDUALS}; averaged weights")], [ALLOCATOR]
+    candidates, notes = [ours.candidate(f"dropout {RESIDUALS}; averaged weights")], [ALLOCATOR]
     if why := install.missing("transformers"):
         notes.append(f"Without GPT-2: {why}")
     else:
@@ -315,8 +321,9 @@ def agreement(effort: Effort, run: str) -> Section:
         ours = transformer(effort)
         assert isinstance(ours.prepared, TranslatePrepared)
         began = time.monotonic()
-        while time.monotonic() - began < effort.learning:
-            ours.step()
+        with ours.training.crew.at_work():
+            while time.monotonic() - began < effort.learning:
+                ours.step()
         facts, tongues = ours.prepared.facts, ours.prepared.tongues
         model, whose = ours.training.average.model, f"trained for {effort.learning:g} s"
     sources = test_sources(tongues, effort.sentences)
@@ -349,6 +356,8 @@ def main() -> None:
     torch.manual_seed(0)
     order = ["training", "gpt", "recurrent", "decoding", "decoding beam", "agreement"]
     book = Book("writing_speed", "Models that write, against other libraries", order)
+    if asked.quick:
+        print("A quick run: it shows that everything works, and its numbers mean nothing.\n")
     for part in asked.only:
         sections: dict[str, Section] = {}
         if part == "decoding":

@@ -20,7 +20,7 @@ class PlainTransformer(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(symbols, width)
         nn.init.normal_(self.embedding.weight, std=width**-0.5)
-        self.transformer = nn.Transformer(width, heads, layers, layers, feed_forward, dropout, batch_first=True, norm_first=True)
+        self.transformer = nn.Transformer(width, heads, layers, layers, feed_forward, dropout, batch_first=True)
         self.dropout = nn.Dropout(dropout)
         self.register_buffer("positions", sinusoids(LONGEST, width).float())
 

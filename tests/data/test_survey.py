@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seqlab.data.builtin import stress_rows, write_stress_tables
+from seqlab.data.builtin import sound_rows, stress_rows, write_sound_tables, write_stress_tables, write_words
 from seqlab.data.read import DataConfig, Role, Table
 from seqlab.data.survey import held_out, survey, text_hash
 from seqlab.errors import UserError
@@ -131,3 +131,18 @@ def test_the_built_in_words_have_their_stress_and_fall_into_fixed_tables(tmp_pat
     found = survey({path.stem: Table([str(path)], DataConfig(), ROLES) for path in paths})
     assert sum(split.rows for split in found.splits.values()) == len(rows)
     assert not found.shared("train", "valid") and not found.unseen and len(found.labels) == 20
+
+
+def test_the_built_in_words_have_all_their_sounds_on_one_side_of_the_split(tmp_path):
+    rows = sound_rows()
+    assert ("read", "R EH D") in rows and ("read", "R IY D") in rows and len(rows) == len(set(rows)) > 120_000
+    assert not any(character.isdigit() for _, sounds in rows for character in sounds)
+    tables = [path.read_text().splitlines()[1:] for path in write_sound_tables(tmp_path)]
+    words = [{line.split(",")[0] for line in table} for table in tables]
+    assert sum(map(len, tables)) == len(rows) and not words[0] & words[1] and not words[0] & words[2] and not words[1] & words[2]
+    assert 0.92 < len(tables[0]) / len(rows) < 0.94 and 0.04 < len(tables[2]) / len(rows) < 0.06
+
+
+def test_the_built_in_words_stand_one_a_line(tmp_path):
+    words = write_words(tmp_path).read_text().splitlines()
+    assert len(words) == len(set(words)) > 110_000 and all(word.isalpha() and len(word) > 2 for word in words)
