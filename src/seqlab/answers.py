@@ -102,7 +102,8 @@ def explain_texts(folder: str, texts: Sequence[str], out: str) -> None:
         explanation.save(place)
         note = f" ({explanation.note})" if explanation.note else ""
         print(f"{explanation.label}\t{text}\n{explanation.method}{note}: {place}")
-    print(f"Next: open {place} in a browser", file=sys.stderr)
+    look = f"open {place} in a browser" if place.suffix == ".html" else f"seqlab evaluate {folder} DATA"
+    print(f"Next: {look}", file=sys.stderr)
 
 
 def inspect_named(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -138,9 +138,10 @@ class Writer(nn.Module):
             inner = self.input.length_after(length)
             costs += [cost.below("input") for cost in self.input.costs(length)]
             costs += [cost.below("encoder") for cost in self.encoder.costs(inner)]
-            if self.shared:
-                costs[0] = Cost(name="input.embedding", parameters=0, parameters_formula="the decoder's", memory=length)
-        return [*costs, *(cost.below("decoder") for cost in self.decoder.costs(length))]
+        written = self.decoder.costs(length)
+        if self.shared:
+            written[0] = replace(written[0], parameters=0, parameters_formula="the input's")
+        return [*costs, *(cost.below("decoder") for cost in written)]
 
 
 def build_model(config: ModelConfig, facts: Facts) -> Model | Writer:

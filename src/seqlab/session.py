@@ -122,7 +122,7 @@ class Session:
         torch.manual_seed(training.seed)
         model = build_model(settings.model, prepared.facts.parts).to(training.device)
         self.progress.say(
-            f"{count_parameters(model):,} parameters, {prepared.facts.rows['train']:,} training rows, "
+            f"{count_parameters(model):,} parameters, {prepared.facts.amount}, "
             f"{_counted(torch.get_num_threads(), 'thread')}. Everything goes to {self.folder}"
         )
         plan = make_plan(settings, prepared)

@@ -54,9 +54,11 @@ def test_a_command_that_is_shown_can_be_typed(words, output):
     verb, *rest = words
     command = typer.main.get_command(cli.app).commands[verb]
     given = command.make_context(verb, list(rest)).params
-    names, settings = cli.split_words(given.get("words") or [])
+    names, settings = cli.split_words(given.get("words") or given.get("inputs") or [])
     preset = names[0] if verb == "inspect" else given.get("model") or ""
-    wishes = Wishes(task="classify", preset=preset, overrides=parse_overrides(settings))
+    task = given.get("task") or next((name for name in names[:1] if name in PRESETS), "")
+    task = task or next(task for task, presets in PRESETS.items() if not preset or preset in presets(Size()))
+    wishes = Wishes(task=task, preset=preset, overrides=parse_overrides(settings))
     if output.startswith("settings: "):
         with pytest.raises(UserError) as error:
             wishes.settings()
@@ -128,7 +130,7 @@ def test_files_that_are_named_are_there(name):
 @ALL
 def test_settings_that_are_named_are_there(name):
     """Every dotted key in the text, under some kind of its branch."""
-    for key in re.findall(r"\b(?:task|data|model|training)(?:\.[a-z_0-9]+)+(?==|`)", DOCUMENTS[name]):
+    for key in re.findall(r"\b(?:task|data|model|training|decode)(?:\.[a-z_0-9]+)+(?==|`)", DOCUMENTS[name]):
         others = ("model.safetensors", "training.stps", "model.encoder.widht")    # a file, and mistakes shown on purpose
         assert key in others or known(Settings, key.split(".")), f"{name}: {key}"
 
@@ -152,7 +154,7 @@ def known_field(cls, names):
 
 
 def test_every_preset_is_in_the_tables():
-    for preset in PRESETS["classify"](Size()):
+    for preset in {preset for table in PRESETS.values() for preset in table(Size())}:
         for name in ("README.md", "docs/models.md"):
             assert re.search(rf"[` ]{preset}[` ]", DOCUMENTS[name]), f"{name}: {preset}"
 

@@ -22,7 +22,7 @@ def test_training_gpt_3_takes_3_640_petaflop_s_days(seqlab):
     assert code == 0, err
     days = 6 * 174_604_259_328 * 300e9 / (1e15 * 86_400)
     assert 3_600 < days < 3_680
-    assert f"{days:.3g} petaflop/s-days" in out
+    assert f"{days:,.4g} petaflop/s-days" in out
 
 
 def test_the_language_model_of_t3_from_the_command_line(seqlab):

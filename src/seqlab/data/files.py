@@ -59,8 +59,8 @@ class Source:
         return FORMATS.get(Path(self.name.lower().removesuffix(".gz")).suffix, "")
 
 
-def find(names: Sequence[str]) -> list[Source]:
-    """The files that these names and patterns stand for, in a fixed order."""
+def find(names: Sequence[str], any_ending: bool = False) -> list[Source]:
+    """The files that these names and patterns stand for, in a fixed order. any_ending: also `test.en`, as lines of text."""
     sources: list[Source] = []
     for name in names:
         path = Path(name).expanduser()
@@ -71,7 +71,7 @@ def find(names: Sequence[str]) -> list[Source]:
         elif not path.exists() and any(Path(part).expanduser().exists() for part in name.split(",") if part):
             sources.append(_joined(name))
         else:
-            sources.append(_checked(name, path))
+            sources.append(_checked(name, path, any_ending))
     return sources
 
 

@@ -136,8 +136,8 @@ class PairSurvey:
             lines.append(headline(split, "pairs"))
             for side, name in enumerate(SIDES) if split.rows else ():
                 words, letters = split.words[:, side], split.letters[:, side]
-                place = split.place(int(words.argmax()))
-                lines.append(f"  {name}: {_lengths(words)} words; {_lengths(letters)} characters; the longest: {place}")
+                line = split.place(int(words.argmax()))
+                lines.append(f"  {name}: {_lengths(words)} words (line {line.line}); {_lengths(letters)} characters")
         return lines + problem_lines(self.problems())
 
 

@@ -14,6 +14,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from seqlab.config import Positive
@@ -98,9 +99,10 @@ Record = tuple[int, list[str]]
 class Table:
     """One data set: rows of one or several files, in order. Iterating gives Row | Bad, anew each time."""
 
-    def __init__(self, names: Sequence[str], config: DataConfig, roles: Sequence[Role]) -> None:
+    def __init__(self, names: Sequence[str], config: DataConfig, roles: Sequence[Role], any_ending: bool = False) -> None:
+        """any_ending: a file whose ending tells no format is lines of text."""
         self.config, self.roles = config, tuple(roles)
-        self.sources = find(names)
+        self.sources = find(names, any_ending)
         self._layouts: dict[Source, Layout] = {}
 
     @functools.cached_property
@@ -341,6 +343,8 @@ class Table:
         return Layout(["source", "target"], False, False, {"source": "source", "target": "target"})
 
     def _format(self, source: Source) -> str:
+        if not source.format and Path(source.name).exists():
+            return "txt"
         return source.format or _sniffed(source, self.roles)
 
     def _role(self, name: str) -> Role:

@@ -87,7 +87,7 @@ class Inspection:
             (
                 layer.name,
                 f"{layer.parameters:,}",
-                layer.parameters_formula if layer.parameters else "",
+                layer.parameters_formula if layer.parameters_formula != "0" else "",
                 short(layer.work),
                 layer.work_formula if layer.work else "",
                 short(layer.projections),
@@ -117,7 +117,7 @@ class Inspection:
         ]
         if self.tokens:
             days = self.training_flops / PETAFLOP_DAY
-            flops = f"{self.training_flops:.3g} operations, {days:.3g} petaflop/s-days"
+            flops = f"{self.training_flops:.3g} operations, {days:,.4g} petaflop/s-days"
             lines.append(f"Training on {self.tokens:,} tokens takes about {flops} (6 · parameters · tokens).")
         return lines
 

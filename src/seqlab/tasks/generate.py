@@ -155,6 +155,8 @@ class GenerateFacts(TaskFacts):
     """What an id stands for."""
     line_ends: bool
     """Whether the ends of lines are among the ids, so that they can be foreseen and written."""
+    spaced: bool
+    """Whether spaces can be told from the ids; words that were cut at marks have lost them."""
     opening: int
     """The id that stands before the first one of a text."""
     longest: int
@@ -170,10 +172,16 @@ class GenerateFacts(TaskFacts):
         return Facts(symbols=self.symbols, outputs=0)
 
     @property
+    def amount(self) -> str:
+        return f"{self.characters['train']:,} characters to learn from"
+
+    @property
     def metrics(self) -> list[Metric]:
         """What is scored, the deciding metric first."""
         if self.unit == "word":
-            return [PerplexityPerWordOrEnd(), BitsPerCharacter()] if self.line_ends else [PerplexityPerPiece()]
+            if self.spaced:
+                return [PerplexityPerWordOrEnd(), BitsPerCharacter()]
+            return [PerplexityPerPieceOrEnd() if self.line_ends else PerplexityPerPiece()]
         return [BitsPerCharacter(), PerplexityPerWordOrEnd()]
 
 
@@ -181,6 +189,12 @@ class PerplexityPerPiece(PerplexityPerWord):
     """exp(nats / ids) of a model of words that neither sees nor writes spaces and line ends."""
 
     unit = "perplexity per word or mark, unknown words as one"
+
+
+class PerplexityPerPieceOrEnd(PerplexityPerPiece):
+    """The same where each row has an end that is foreseen, too."""
+
+    unit = "perplexity per word, mark or end of a row, unknown words as one"
 
 
 def unit_of(tokens: TokensConfig) -> Unit:
@@ -254,7 +268,7 @@ class GenerateFiles(Files):
             columns=dict(self.tables["train"].found), symbols={"written": how.tokenizer.size}, fingerprint=mark,
             rows={split: store.rows for split, store in stores.items()}, words=float(min(longest, self.task.context)),
             cut={split: note["cut"] for split, note in notes.items()}, warnings=(*self.warnings, *_told(how, notes)),
-            flow=self.flow, unit=how.unit, line_ends=how.line_ends, opening=how.opening, longest=longest,
+            flow=self.flow, unit=how.unit, line_ends=how.line_ends, spaced=how.spaced, opening=how.opening, longest=longest,
             ids={split: note["ids"] for split, note in notes.items()},
             characters={split: note["characters"] for split, note in notes.items()},
             word_counts={split: note["words"] for split, note in notes.items()},
@@ -289,7 +303,11 @@ class Reading:
 
     @cached_property
     def line_ends(self) -> bool:
-        return self.flow == "rows" or keeps_lines(self.tokenizer)
+        return self.flow == "rows" or self.spaced
+
+    @cached_property
+    def spaced(self) -> bool:
+        return keeps_lines(self.tokenizer)
 
     @cached_property
     def opening(self) -> int:

@@ -38,7 +38,7 @@ class Size:
     rows: int = 20_000
     words: float = 100.0
     """Mean number of words in a text."""
-    characters: int = 10_000_000
+    characters: int = 2_000_000
     """Of all texts together."""
     minutes: float | None = None
     """The budget, where it is in minutes."""
@@ -98,6 +98,11 @@ class TaskFacts:
     """Texts that were too long and lost something, by split."""
     fingerprint: str = ""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def amount(self) -> str:
+        """How much there is to learn from, in words."""
+        return f"{self.rows['train']:,} training rows"
 
     @property
     def parts(self) -> Facts:

@@ -72,7 +72,7 @@ class TrainConfig:
     save_seconds: PositiveFloat = 60.0
     """Seconds between saves of the state that --resume continues."""
     baseline: bool = True
-    """Train the bag-of-words baseline too and show it beside the model."""
+    """Learn a simple baseline too (bag of words, word table, n-grams) and show it beside the model."""
 
     def __post_init__(self) -> None:
         given = [name for name in ("minutes", "epochs", "steps") if getattr(self, name) is not None]
@@ -226,7 +226,7 @@ class Training:
             given: Output | Writing = model(batch)
             return given
         writing: Writing = model(batch, self.carried if batch.follows else None)
-        self.carried = writing.state.detach()
+        self.carried = forgetting(writing.state.detach())
         return writing
 
     def next_rows(self, batches: int) -> Iterator[np.ndarray]:
@@ -405,6 +405,13 @@ def _tokens(batch: Batch) -> int:
         return batch.count
     field: Any = next(iter(batch.inputs.values()))
     return int(getattr(field, "inner", field).mask.sum())
+
+
+def forgetting(state: State, share: float = 0.01) -> State:
+    """The state with some rows set back to nothing, so that a model also learns to begin."""
+    kept = torch.rand(len(next(iter(state.moving.values())))) >= share
+    moving = {name: tensor * kept.view(-1, *[1] * (tensor.dim() - 1)).to(tensor) for name, tensor in state.moving.items()}
+    return State(state.fixed, moving, state.done)
 
 
 @contextmanager

@@ -92,7 +92,8 @@ class TranslateRun(Run):
         """Only columns that are asked for need be there: a file to translate may have sources alone."""
         told, roles = self.data_with(settings), self.roles(labelled)
         columns = {role.name: told.columns[role.name] for role in roles if role.name in told.columns}
-        return Table([data] if isinstance(data, str) else list(data), replace(told, columns=columns), roles)
+        names = [data] if isinstance(data, str) else list(data)
+        return Table(names, replace(told, columns=columns), roles, any_ending=not labelled)    # test.en is lines to translate
 
     def decode_with(self, settings: Mapping[str, Any] | None) -> DecodeConfig:
         """How texts are written, with some settings changed: {"decode.beam": 5}."""
