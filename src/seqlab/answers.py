@@ -38,7 +38,8 @@ def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool,
         raise UserError(
             what="There is no text to answer for.",
             why="predict answers for the texts that it is given, or for the rows of a file.",
-            fix=f'Write: seqlab predict {folder} "{run.example}", or give a file with --input',
+            fix=f'Write: seqlab predict {folder} "{run.example}"\n'
+            f"or: seqlab predict {folder} --input file.csv --output answers.csv",
         )
     if isinstance(run, GenerateRun) and len(texts) == 1 and sys.stdout.isatty() and not (output or as_json or embed):
         write_on(run, texts[0], settings)

@@ -32,7 +32,7 @@ NotNegative = Annotated[float, Ge(0)]
 Probability = Annotated[float, Ge(0), Lt(1)]
 Share = Annotated[float, Ge(0), Le(1)]
 
-SEE = "See every key and its meaning with: seqlab init classify"
+SEE = "See every key and its meaning with: seqlab init {task}"
 Tree = dict[str, Any]
 T = TypeVar("T")
 
@@ -133,16 +133,18 @@ def build(cls: type[T], tree: Tree, where: str) -> T:
     faults: list[Fault] = []
     settings: T = _build(cls, tree, "", faults)
     if faults:
-        raise faulty(where, faults)
+        task = tree.get("task")
+        raise faulty(where, faults, str(task["kind"]) if isinstance(task, dict) and "kind" in task else "classify")
     return settings
 
 
-def faulty(where: str, faults: list[Fault]) -> UserError:
+def faulty(where: str, faults: list[Fault], task: str = "classify") -> UserError:
     """One error for all faults."""
+    fix = SEE.format(task=task)
     if len(faults) == 1:
-        return UserError(what=f"{where}: {faults[0]}", why="Settings are checked before anything is read or written.", fix=SEE)
+        return UserError(what=f"{where}: {faults[0]}", why="Settings are checked before anything is read or written.", fix=fix)
     lines = "\n".join(f"- {fault}" for fault in faults)
-    return UserError(what=f"{where}: {len(faults)} settings are wrong.", why=lines, fix=SEE)
+    return UserError(what=f"{where}: {len(faults)} settings are wrong.", why=lines, fix=fix)
 
 
 def dump(settings: Any) -> Any:

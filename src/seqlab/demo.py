@@ -67,7 +67,7 @@ def pronounce(started: float) -> None:
     listed: dict[str, list[str]] = {}
     for word, sounds in sound_rows():
         listed.setdefault(word, []).append(sounds)
-    some = [word for word in _first_cells(test) if word in KNOWN.split()][:SHOWN]
+    some = _familiar(_first_cells(test))
     print("\nWords that were not in the training data:")
     for word, answer in zip(some, run.predict(some), strict=True):
         mark = "right" if answer.text in listed[word] else f"wrong, it is {listed[word][0]}"
@@ -156,7 +156,13 @@ def _trained(task: str, preset: str, folder: str, started: float, overrides: dic
 
 def _first_cells(table: Path) -> Sequence[str]:
     with table.open(encoding="utf-8", newline="") as file:
-        return list(dict.fromkeys(row[0] for row in csv.reader(file)))
+        return list(dict.fromkeys(row[0] for row in csv.reader(file)))[1:]    # without the header
+
+
+def _familiar(words: Sequence[str]) -> list[str]:
+    """Some of the words: those that a reader surely knows first, then others, evenly spread."""
+    known = [word for word in words if word in KNOWN.split()]
+    return list(dict.fromkeys([*known, *words[:: max(1, len(words) // SHOWN)]]))[:SHOWN]
 
 
 def _end(run: Run, started: float, *commands: str) -> None:
