@@ -181,8 +181,8 @@ def test_rows_and_lengths_of_both_sides_are_counted(tmp_path):
     assert found.train.words.tolist() == [[2, 1], [1, 3], [3, 1]]
     assert found.train.letters.tolist() == [[3, 1], [1, 5], [5, 1]] and found.train.characters == 16
     source, target = found.lines()[1:3]
-    assert source.startswith("  source: half have up to 2, 95 % up to 3, the longest 3 words") and source.endswith(":3")
-    assert target.startswith("  target: half have up to 1, 95 % up to 3, the longest 3 words") and target.endswith(":2")
+    assert source.startswith("  source: half have up to 2, 95 % up to 3, the longest 3 words (line 3);")
+    assert target.startswith("  target: half have up to 1, 95 % up to 3, the longest 3 words (line 2);")
 
 
 def test_copies_repeats_and_several_targets_are_told(tmp_path):

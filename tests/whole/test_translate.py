@@ -49,7 +49,8 @@ def runs(tmp_path_factory):
         patch.setenv("SEQLAB_CACHE", str(folder / "cache"))
         session.train(
             "translate", write_pairs(folder, "train", rows[:600]), test=write_pairs(folder, "test", rows[600:]),
-            model="transformer", steps=150, out=folder / "numbers", settings=TINY, quiet=True,
+            model="transformer", steps=150, out=folder / "numbers", quiet=True,
+            settings=TINY | {"training.rate": 5e-3, "training.batch_tokens": 1024},
         )
         table = folder / "sounds.tsv"
         table.write_text("".join(f"{one.replace(' ', '')}\t{two.upper()}\n" for one, two in rows), encoding="utf-8")
