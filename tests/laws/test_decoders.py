@@ -40,11 +40,11 @@ def row_of(seq: Seq | None, row: int) -> Seq | None:
     return Seq(seq.values[row : row + 1, :length], seq.mask[row : row + 1, :length], summary=summary)
 
 
-def close(a: Tensor, b: Tensor) -> None:
+def assert_near(a: Tensor, b: Tensor) -> None:
     assert_close(a, b, atol=1e-5, rtol=1e-5)
 
 
-def same(a: State, b: State) -> None:
+def assert_same_state(a: State, b: State) -> None:
     assert a.done == b.done and set(a.moving) == set(b.moving) and set(a.fixed) == set(b.fixed)
     for mine, theirs in ((a.moving, b.moving), (a.fixed, b.fixed)):
         for key in mine:
@@ -64,8 +64,8 @@ def test_advancing_bit_by_bit_equals_advancing_at_once(name, slots, parts):
     for part in fed.split(list(parts), dim=1):
         states, state = decoder.advance(part, state)
         found.append(states)
-    close(torch.cat(found, dim=1), whole)
-    same(state, end)
+    assert_near(torch.cat(found, dim=1), whole)
+    assert_same_state(state, end)
 
 
 @EVERY
@@ -76,7 +76,7 @@ def test_cached_equals_recomputed(name, slots):
     for place in range(fed.shape[1]):
         stepped, state = decoder.advance(fed[:, place : place + 1], state)
         again, _ = decoder.advance(fed[:, : place + 1], decoder.start(memory(slots), 3))
-        close(stepped[:, 0], again[:, -1])
+        assert_near(stepped[:, 0], again[:, -1])
 
 
 @EVERY
@@ -96,8 +96,8 @@ def test_picking_rows_commutes_with_advancing(name, slots):
     _, state = decoder.advance(fed[:, :5], decoder.start(memory(slots), 3))
     late, end = decoder.advance(fed[:, 5:], state)
     picked, picked_end = decoder.advance(fed[rows, 5:], state.pick(rows))
-    close(picked, late[rows])
-    same(picked_end, end.pick(rows))
+    assert_near(picked, late[rows])
+    assert_same_state(picked_end, end.pick(rows))
 
 
 @EVERY
@@ -106,7 +106,7 @@ def test_widening_commutes_with_advancing(name, slots):
     _, state = decoder.advance(fed[:, :5], decoder.start(memory(slots), 3))
     late, _ = decoder.advance(fed[:, 5:], state)
     wide, _ = decoder.advance(fed[:, 5:].repeat_interleave(2, dim=0), state.widen(2))
-    close(wide, late.repeat_interleave(2, dim=0))
+    assert_near(wide, late.repeat_interleave(2, dim=0))
 
 
 @EVERY
@@ -117,7 +117,7 @@ def test_padding_and_batch_mates_never_change_an_answer(name, slots, summary):
     together, _ = decoder.advance(fed, decoder.start(read, 3))
     for row in range(3):
         single, _ = decoder.advance(fed[row : row + 1], decoder.start(row_of(read, row), 1))
-        close(single[0], together[row])
+        assert_near(single[0], together[row])
 
 
 @EVERY
@@ -139,10 +139,10 @@ def test_recording_changes_no_answer_and_weights_add_up(name, slots):
     plain, _ = decoder.advance(fed, decoder.start(read, 3))
     with record(decoder) as maps:
         recorded, _ = decoder.advance(fed, decoder.start(read, 3))
-    close(recorded, plain)
+    assert_near(recorded, plain)
     for tape in maps.values():
         for weights in tape:
-            close(weights.sum(dim=-1), torch.ones(weights.shape[:-1]))
+            assert_near(weights.sum(dim=-1), torch.ones(weights.shape[:-1]))
     if read is not None:
         crossing = [tape for key, tape in maps.items() if "cross" in key or key == "look"]
         config = WRITERS[name]

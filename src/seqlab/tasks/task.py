@@ -86,7 +86,7 @@ class TaskConfig(Variant):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskFacts:
+class TaskFacts(ABC):
     """What the training data decided; saved as facts.json."""
 
     task: ClassVar[str]
@@ -105,9 +105,9 @@ class TaskFacts:
         return f"{self.rows['train']:,} training rows"
 
     @property
+    @abstractmethod
     def parts(self) -> Facts:
         """As far as the parts of a model need it."""
-        raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
         return {"task": self.task, **asdict(self)}
