@@ -12,13 +12,14 @@ from seqlab.encoders import Lstm
 from seqlab.errors import UserError
 from seqlab.inputs import Tokens
 from seqlab.inputs.tokens import TokenInput
-from seqlab.outputs import Linear, Mean
+from seqlab.outputs import Linear, Mean, Vocabulary
 from seqlab.parts import (
     Batch,
     Cost,
     DecoderConfig,
     EncoderConfig,
     Facts,
+    Filling,
     HeadConfig,
     InputConfig,
     Output,
@@ -41,15 +42,19 @@ class ModelConfig:
     """How the states of a row become one vector; empty where a decoder reads them all."""
     head: HeadConfig | None = Linear()
     """How that vector becomes an answer."""
+    places: HeadConfig | None = None
+    """A head at every position that has an answer of its own: words to be filled in."""
     decoder: DecoderConfig | None = None
     """What writes a sequence of its own; with it there is no pool and no head."""
     shared: bool | None = None
     """One matrix for the tokens that are read and those that are written; empty: where they have one vocabulary and width."""
 
     def __post_init__(self) -> None:
-        if self.decoder is not None and (self.pool is not None or self.head is not None):
-            raise ValueError("a model has a pool and a head, or a decoder, not both. Leave pool and head empty.")
-        if self.decoder is None and (self.pool is None or self.head is None):
+        if self.decoder is not None and (self.pool or self.head or self.places):
+            raise ValueError("a model has heads, or a decoder, not both. Leave pool, head and places empty.")
+        if (self.pool is None) != (self.head is None):
+            raise ValueError("a pool needs a head, and a head a pool.")
+        if self.decoder is None and self.head is None and self.places is None:
             raise ValueError("a model without a decoder needs a pool and a head.")
         if (self.input is None) != (self.encoder is None):
             raise ValueError("an input needs an encoder (it may be of kind none), and an encoder an input.")
@@ -80,6 +85,59 @@ class Model(nn.Module):
         parts = {"input": self.input, "encoder": self.encoder, "pool": self.pool, "head": self.head}
         lengths = (length, inner, last, 1)
         return [cost.below(name) for (name, part), at in zip(parts.items(), lengths, strict=True) for cost in part.costs(at)]
+
+
+class Filler(nn.Module):
+    """An id for each position of a batch that lacks one and, where there is a pool and a head, an answer for each row."""
+
+    def __init__(self, config: ModelConfig, facts: Facts) -> None:
+        super().__init__()
+        assert config.input and config.encoder and config.places
+        self.input = config.input.build(facts)
+        self.encoder = config.encoder.build(self.input.width)
+        if not self.encoder.keeps_length:
+            raise UserError(
+                what=f'model.encoder of kind "{config.encoder.kind}" gives fewer states than there are positions.',
+                why="Each position to be filled needs a state of its own.",
+                fix="Set the stride to 1, or choose an encoder that keeps the length: lstm, gru, transformer.",
+            )
+        self.pool = config.pool.build(self.encoder.width) if config.pool else None
+        self.head = config.head.build(self.pool.width, facts.outputs) if config.head and self.pool else None
+        if not isinstance(config.places, Vocabulary):
+            raise UserError(
+                what=f'model.places is of kind "{config.places.kind}".',
+                why="What is filled in is an id of the vocabulary.",
+                fix="Set model.places.kind=vocabulary.",
+            )
+        self.places = config.places.build_for(self.encoder.width, facts.symbols["text"], self.input.width)
+        if self.places.tied:
+            self._tie()
+
+    def _tie(self) -> None:
+        table = self.input.embedding if isinstance(self.input, TokenInput) else None
+        if table is None or table.weight.shape != self.places.output.weight.shape:
+            width, scored = "none" if table is None else table.embedding_dim, self.places.output.in_features
+            raise UserError(
+                what=f"model.places.tied is true, but it scores vectors of width {scored}, and the tokens have {width}.",
+                why="A tied vocabulary has the matrix of the tokens that are read.",
+                fix="Set model.places.transform=linear, which makes states as wide as the tokens, or model.places.tied=false.",
+            )
+        self.places.output.weight = table.weight
+
+    def forward(self, batch: Batch) -> Filling:
+        assert batch.places is not None and batch.answers is not None
+        states = self.encoder(self.input(batch))
+        vectors = self.places.vectors(states.values.flatten(0, 1).index_select(0, batch.places))
+        answers = batch.answers.repeat(len(vectors) // max(1, len(batch.answers))) if self.places.halves else batch.answers
+        reply = self.head(self.pool(states).vector) if self.pool is not None and self.head is not None else None
+        return Filling(states, vectors, answers, self.places.output, reply)
+
+    def costs(self, length: int) -> list[Cost]:
+        """One entry a layer; the vocabulary is asked at every position."""
+        inner = self.input.length_after(length)
+        parts = {"input": (self.input, length), "encoder": (self.encoder, inner), "places": (self.places, length)}
+        parts |= {"pool": (self.pool, inner), "head": (self.head, 1)} if self.pool is not None and self.head is not None else {}
+        return [cost.below(name) for name, (part, at) in parts.items() for cost in part.costs(at)]
 
 
 class Writer(nn.Module):
@@ -144,16 +202,21 @@ class Writer(nn.Module):
         return [*costs, *(cost.below("decoder") for cost in written)]
 
 
-def build_model(config: ModelConfig, facts: Facts) -> Model | Writer:
+AnyModel = Model | Filler | Writer
+
+
+def build_model(config: ModelConfig, facts: Facts) -> AnyModel:
     """The model that these settings describe."""
-    return Model(config, facts) if config.decoder is None else Writer(config, facts)
+    if config.decoder is not None:
+        return Writer(config, facts)
+    return Model(config, facts) if config.places is None else Filler(config, facts)
 
 
 def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def sketch(config: ModelConfig, facts: Facts) -> Model | Writer:
+def sketch(config: ModelConfig, facts: Facts) -> AnyModel:
     """The model without memory for its weights: enough to count and to name them."""
     with torch.device("meta"):
         return build_model(config, facts)

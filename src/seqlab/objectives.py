@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from seqlab.nn.loss import linear_cross_entropy
 from seqlab.outputs.pools import kl_penalty, overlap_penalty
-from seqlab.parts import Batch, Objective, Output, Term, Writing
+from seqlab.parts import Batch, Filling, Objective, Output, Term, Writing
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,11 @@ class CrossEntropy(Objective):
     smoothing: float = 0.0
     name = "cross-entropy"
 
-    def __call__(self, output: Output, batch: Batch) -> Term:
+    def __call__(self, output: Output | Filling, batch: Batch) -> Term:
         assert batch.target is not None
+        assert output.reply is not None
         total = functional.cross_entropy(output.reply.scores, batch.target, reduction="sum", label_smoothing=self.smoothing)
-        return Term(total, batch.size)
+        return Term(total, self.count(batch))
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class SquaredError(Objective):
     def __call__(self, output: Output, batch: Batch) -> Term:
         assert batch.target is not None
         total = functional.mse_loss(output.reply.scores.squeeze(-1), batch.target, reduction="sum")
-        return Term(total, batch.size)
+        return Term(total, self.count(batch))
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,28 @@ class NextToken(Objective):
     def __call__(self, output: Writing, batch: Batch) -> Term:
         vocabulary = output.vocabulary
         total = linear_cross_entropy(output.states, vocabulary.weight, vocabulary.bias, output.targets, self.smoothing)
-        return Term(total, batch.count)
+        return Term(total, self.count(batch))
+
+    def count(self, batch: Batch) -> int:
+        return 0 if batch.written is None else int(batch.written.mask[:, 1:].sum())
+
+
+@dataclass(frozen=True)
+class Fill(Objective):
+    """−log p(the id that belongs there), summed over all positions that have an answer.
+
+    Where both directions answer by themselves, their terms are added up, as in ELMo.
+    """
+
+    name = "fill"
+
+    def __call__(self, output: Filling, batch: Batch) -> Term:
+        vocabulary = output.vocabulary
+        total = linear_cross_entropy(output.vectors, vocabulary.weight, vocabulary.bias, output.answers)
+        return Term(total, self.count(batch))
+
+    def count(self, batch: Batch) -> int:
+        return 0 if batch.answers is None else len(batch.answers)
 
 
 PENALTIES: dict[str, Callable[[Tensor], Tensor]] = {"overlap": overlap_penalty, "kl": kl_penalty}
@@ -64,4 +86,4 @@ class HopPenalty(Objective):
     def __call__(self, output: Output, batch: Batch) -> Term:
         weights = output.pooled.weights
         assert weights is not None, "the task allows a penalty only with a pool that has weights"
-        return Term(PENALTIES[self.penalty](weights).sum(), batch.size)
+        return Term(PENALTIES[self.penalty](weights).sum(), self.count(batch))

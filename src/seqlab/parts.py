@@ -36,15 +36,14 @@ class Batch:
     """B U+1: ids that a decoder learns to write, from the mark of the start on. It is fed all but the last of them."""
     follows: bool = False
     """True when each row goes on where the same row of the batch before it ended."""
+    places: Tensor | None = None
+    """N: positions with an answer of their own, as numbers b·T + t of the field "text"; ..."""
+    answers: Tensor | None = None
+    """... N: the ids that belong there."""
 
     @property
     def size(self) -> int:
         return len(self.rows)
-
-    @property
-    def count(self) -> int:
-        """How many answers are asked for: one a row, or one for each id to be written."""
-        return self.size if self.written is None else int(self.written.mask[:, 1:].sum())
 
     def to(self, device: torch.device) -> Batch:
         return replace(
@@ -52,6 +51,8 @@ class Batch:
             inputs={name: field.to(device) for name, field in self.inputs.items()},
             target=None if self.target is None else self.target.to(device),
             written=None if self.written is None else self.written.to(device),
+            places=None if self.places is None else self.places.to(device),
+            answers=None if self.answers is None else self.answers.to(device),
         )
 
 
@@ -89,6 +90,20 @@ class Writing:
     """E → V: the scores are vocabulary(states). The objective takes them in chunks, so that they are never there at once."""
     state: State
     """The decoder after the last position, for batches that go on from here."""
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What a model with a head at positions computed for a batch, at every position that has an answer."""
+
+    states: Seq
+    vectors: Float[Tensor, "M E"]
+    """One for each of the N places; two where both directions answer by themselves, first those of the one, then the other."""
+    answers: Int[Tensor, " M"]
+    vocabulary: nn.Linear
+    """E → V: the scores are vocabulary(vectors), taken in chunks."""
+    reply: Reply | None = None
+    """What it says of each row as a whole, where it was asked for that, too."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +278,11 @@ class Objective(ABC):
 
     @abstractmethod
     def __call__(self, output: Any, batch: Batch) -> Term:
-        """`output` is the model's Output, or its Writing."""
+        """`output` is the model's Output, its Writing or its Filling."""
+
+    def count(self, batch: Batch) -> int:
+        """How many examples a batch has for this term: its rows, unless told otherwise."""
+        return batch.size
 
 
 # Their settings ------------------------------------------------------------------------------------------------

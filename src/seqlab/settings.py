@@ -16,19 +16,21 @@ from seqlab.decode import DecodeConfig
 from seqlab.encoders import Transformer
 from seqlab.errors import UserError, did_you_mean, one_of
 from seqlab.model import ModelConfig
-from seqlab.tasks import classify_presets, generate_presets, translate_presets
+from seqlab.tasks import classify_presets, generate_presets, pretrain_presets, translate_presets
 from seqlab.tasks.classify import Classify
 from seqlab.tasks.generate import Generate
+from seqlab.tasks.pretrain import Pretrain
 from seqlab.tasks.task import Size, TaskConfig
 from seqlab.tasks.translate import Translate
 from seqlab.training.loop import TrainConfig
 
 PRESETS = {
     "classify": classify_presets.presets, "translate": translate_presets.presets, "generate": generate_presets.presets,
+    "pretrain": pretrain_presets.presets,
 }
 """One table a task."""
-assert set(PRESETS) == {task.kind for task in (Classify, Generate, Translate)}
-DEFAULT = {"classify": "bilstm", "translate": "transformer", "generate": "transformer"}
+assert set(PRESETS) == {task.kind for task in (Classify, Generate, Pretrain, Translate)}
+DEFAULT = {"classify": "bilstm", "translate": "transformer", "generate": "transformer", "pretrain": "roberta"}
 
 
 @dataclass(frozen=True, kw_only=True)

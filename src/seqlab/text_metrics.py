@@ -238,6 +238,56 @@ class PerplexityPerWordOrEnd(PerplexityPerWord):
     unit = "perplexity per word between spaces or line end"
 
 
+class PiecePerplexity(_Foresight):
+    """exp(nats / pieces), pieces being the model's own tokens. `meant` has a third column: the pieces of each example.
+
+    Of a model that sees both sides of a piece it is a pseudo-perplexity: its factors are no probability of the text.
+    """
+
+    name, title, unit = "piece_perplexity", "perplexity per piece", "perplexity per piece of the model's own vocabulary"
+
+    def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(share(counts[..., 0], counts[..., 3])), dtype=np.float64)
+
+
+# Blanks --------------------------------------------------------------------------------------------------------------
+
+
+class _OfBlanks(Metric):
+    """About pieces that were hidden. `said` are the counts: pieces found, their nats, pieces hidden; pairs right, pairs."""
+
+    def count(self, said: Float[np.ndarray, "N K"], meant: object) -> Num[np.ndarray, "N K"]:
+        return np.asarray(said, np.float64)
+
+
+class PieceLoss(_OfBlanks):
+    """Mean −log p of the hidden pieces."""
+
+    name, title, unit, better = "loss", "loss", "nats per hidden piece", "lower"
+
+    def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
+        return share(counts[..., 1], counts[..., 2])
+
+
+class PieceAccuracy(_OfBlanks):
+    """The share of the hidden pieces that were held likeliest."""
+
+    name, title, unit = "masked_accuracy", "accuracy on hidden pieces", "share of hidden pieces"
+
+    def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
+        return share(counts[..., 0], counts[..., 2])
+
+
+class NextAccuracy(_OfBlanks):
+    """The share of pairs that were rightly said to follow each other, or not."""
+
+    name, title, unit = "next_accuracy", "next-sentence accuracy", "share of pairs"
+
+    def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
+        return share(counts[..., 3], counts[..., 4])
+
+
 def units_of(texts: Texts, line_ends: bool = False) -> Int[np.ndarray, "N 2"]:
     """Characters (code points) and words of each text; `line_ends`: each of them is a word, too. Cut no text within a word."""
     return np.array(

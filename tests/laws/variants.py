@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from seqlab.decoders import Attending, Causal
-from seqlab.encoders import Conv, Gru, Lstm, NoEncoder, Rnn, Stack, Transformer
+from seqlab.encoders import BothWays, Conv, Gru, Lstm, NoEncoder, Rnn, Stack, Transformer
 from seqlab.inputs import Bag, NestedConfig, NestedContextConfig, Tokens
 from seqlab.nn.positions import Learned, NoPositions, Rotary, Sinusoidal
-from seqlab.outputs import Attention, Direct, First, Last, Linear, Max, Mean, Structured
+from seqlab.outputs import Attention, Direct, First, Last, Linear, Max, Mean, Structured, Vocabulary
 from seqlab.parts import Batch, DecoderConfig, EncoderConfig, Facts, HeadConfig, InputConfig, PoolConfig
 from seqlab.seq import Nested, Seq, mask_of
 
@@ -54,6 +54,10 @@ ENCODERS: dict[str, EncoderConfig] = {
     "transformer local rotary": small(local=17, positions=Rotary()),
     "transformer merged": small(merged_query_key=True),
     "transformer merged local": small(merged_query_key=True, local=5, biases=False),
+    "both-ways": BothWays(body=Lstm(width=5)),
+    "both-ways hides deep": BothWays(body=Gru(width=5, layers=2, dropout=0.3), hides=True),
+    "both-ways mix": BothWays(body=Lstm(width=8, layers=2), mix=True),
+    "both-ways mix narrow": BothWays(body=Rnn(width=5, layers=2), mix=True),
     "none": NoEncoder(),
     "stack": Stack(encoders=(Conv(width=6, stride=2), Gru(width=5, directions="both"))),
     "stack causal": Stack(encoders=(Conv(width=6, causal=True), small(causal=True), Lstm(width=4))),
@@ -92,6 +96,10 @@ HEADS: dict[str, HeadConfig] = {
     "linear no bias": Linear(bias=False, dropout=0.2),
     "linear hidden": Linear(hidden=(7, 5), activation="tanh"),
     "direct": Direct(),
+    "vocabulary": Vocabulary(tied=False),
+    "vocabulary linear": Vocabulary(tied=False, transform="linear", bias=False),
+    "vocabulary halves": Vocabulary(tied=False, transform="linear", halves=True),
+    "vocabulary halves dense": Vocabulary(tied=False, halves=True),
 }
 
 

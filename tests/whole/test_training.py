@@ -57,7 +57,7 @@ class Error(Objective):
         return Term(total * math.nan if self.calls in self.faulty else total, batch.size)
 
 
-def load(rows: np.ndarray) -> Batch:
+def load(rows: np.ndarray, chance: tuple[int, int] = (0, 0)) -> Batch:
     """Example n has three features and a target that follow from n."""
     number = torch.from_numpy(rows).float().unsqueeze(1)
     features = torch.cat([torch.sin(number), torch.cos(number), torch.sin(3 * number)], dim=1)    # B 3

@@ -110,6 +110,20 @@ def pad(ragged: Ragged, rows: NDArray[np.int64]) -> Seq | Nested:
     return inner if some.outer is None else Nested(inner, mask_of(torch.from_numpy(np.diff(some.outer))))
 
 
+def marked(rows: Ragged, before: Sequence[int], after: Sequence[int]) -> Ragged:
+    """The rows with these ids before and after each of them."""
+    sizes = rows.sizes()
+    offsets = offsets_of(sizes + len(before) + len(after))
+    values = np.empty(offsets[-1], np.int64)
+    inside = np.ones(len(values), bool)
+    for place, number in enumerate(before):
+        values[offsets[:-1] + place], inside[offsets[:-1] + place] = number, False
+    for place, number in enumerate(reversed(after), 1):
+        values[offsets[1:] - place], inside[offsets[1:] - place] = number, False
+    values[inside] = rows.values
+    return Ragged(values, offsets)
+
+
 @dataclass(frozen=True)
 class Store:
     """Examples ready to be batched: named fields (one Ragged each), named arrays (one number an example), and notes."""

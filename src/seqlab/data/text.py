@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from seqlab.config import Positive, Variant
@@ -38,6 +39,8 @@ BREAK = r"<[bB][rR]\s*/?>"
 WORD = {"marks": r"\w+(?:['’]\w+)*|[^\w\s]", "spaces": r"\n|\S+"}
 """A word, with its inner apostrophes, or a single mark; or: the end of a line, or what stands between white space."""
 CHARACTER = r"[\s\S]"
+SPACES = frozenset("Ġ▁Ċĉč")
+"""How subwords write a space, a line end, a tab and a carriage return."""
 LEFT = frozenset(",.;:!?)]}%…’'»”-–—/")
 """Marks that stand close to the word before them, ..."""
 RIGHT = frozenset("([{$#«“‘-–—/")
@@ -101,6 +104,19 @@ class Tokenizer:
         plain = [piece if piece in SPECIAL or normalizer is None else normalizer.normalize_str(piece) for piece in pieces]
         found = [self.inner.token_to_id(piece) for piece in plain]
         return [UNK if number is None else number for number in found]
+
+    def joints(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which ids (V) can go on with a word, and which (V) can be gone on with: a word begins where not both are so.
+
+        Where spaces are not kept among the pieces, each piece is a word.
+        """
+        within, open_ = np.zeros(self.size, bool), np.zeros(self.size, bool)
+        if self._plain is None:
+            for piece, number in self.inner.get_vocab().items():
+                if number >= len(SPECIAL):
+                    within[number] = piece[0].isalnum() and piece[0] not in SPACES
+                    open_[number] = piece[-1].isalnum() and piece[-1] not in SPACES
+        return within, open_
 
     def save(self, path: Path) -> None:
         path.write_text(self.inner.to_str(pretty=True), encoding="utf-8")

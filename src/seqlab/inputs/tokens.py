@@ -26,6 +26,8 @@ class Tokens(InputConfig, kind="tokens"):
     """Chance of dropping a whole token's vector while training."""
     scale: PositiveFloat = 0.1
     """Spread of the vectors at the start."""
+    segments: Positive | None = None
+    """How many parts of an example are told apart by a vector each; empty: as many as the data has."""
 
     def build(self, facts: Facts) -> TokenInput:
         return TokenInput(self, facts)
@@ -41,7 +43,8 @@ class TokenInput(Input):
         super().__init__()
         self.width = config.width
         self.embedding = nn.Embedding(facts.symbols[FIELD], config.width)
-        self.segments = nn.Embedding(facts.segments, config.width) if facts.segments > 1 else None
+        segments = config.segments or facts.segments
+        self.segments = nn.Embedding(segments, config.width) if segments > 1 else None
         self.word_dropout = config.word_dropout
         self.dropout = Dropout(config.dropout)
         for table in (self.embedding, self.segments):
@@ -53,9 +56,9 @@ class TokenInput(Input):
         assert isinstance(tokens, Seq)
         values = self.embedding(tokens.values)
         if self.segments is not None:
-            segments = batch.inputs["segments"]
-            assert isinstance(segments, Seq)
-            values = values + self.segments(segments.values)
+            segments = batch.inputs.get("segments")    # without them all is the first segment
+            assert segments is None or isinstance(segments, Seq)
+            values = values + (self.segments.weight[0] if segments is None else self.segments(segments.values))
         if self.training and self.word_dropout:
             values = values * keep_mask((*values.shape[:2], 1), self.word_dropout, values, self.dropout.generator)
         return Seq(self.dropout(values), tokens.mask)

@@ -17,6 +17,7 @@ from seqlab.outputs.pools import (
     kl_penalty,
     overlap_penalty,
 )
+from seqlab.outputs.vocabulary import Vocabulary, VocabularyHead
 
 __all__ = [
     "Attention",
@@ -35,6 +36,8 @@ __all__ = [
     "MeanPool",
     "Structured",
     "StructuredPool",
+    "Vocabulary",
+    "VocabularyHead",
     "kl_penalty",
     "overlap_penalty",
 ]

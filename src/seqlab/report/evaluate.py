@@ -21,7 +21,11 @@ from seqlab.text_metrics import (
     CharacterErrorRate,
     Chrf,
     ChrfLower,
+    NextAccuracy,
+    PiecePerplexity,
     PerplexityPerWord,
+    PieceAccuracy,
+    PieceLoss,
     References,
     SacreMetric,
     SequenceErrorRate,
@@ -29,10 +33,14 @@ from seqlab.text_metrics import (
     TokenErrorRate,
 )
 
-SHARES: tuple[type[Metric], ...] = (Accuracy, MacroF1, R2, TokenErrorRate, CharacterErrorRate, SequenceErrorRate)
+SHARES: tuple[type[Metric], ...] = (
+    Accuracy, MacroF1, R2, TokenErrorRate, CharacterErrorRate, SequenceErrorRate, PieceAccuracy, NextAccuracy,
+)    # fmt: skip
 HUNDREDS: tuple[type[Metric], ...] = (Bleu, Chrf, BleuLower, ChrfLower)
 """Metrics that run from 0 to 100."""
-METRICS: tuple[type[Metric], ...] = (*SHARES, *HUNDREDS, MSE, MAE, BitsPerCharacter, PerplexityPerWord)
+OPEN: tuple[type[Metric], ...] = (MSE, MAE, BitsPerCharacter, PerplexityPerWord, PiecePerplexity, PieceLoss)
+"""Metrics without an upper end."""
+METRICS: tuple[type[Metric], ...] = (*SHARES, *HUNDREDS, *OPEN)
 TITLES = {metric.name: metric.title for metric in METRICS}
 """How a person writes the name of a metric."""
 LOWER = {metric.name for metric in METRICS if metric.better == "lower"}

@@ -25,6 +25,8 @@ from seqlab.model import ModelConfig
 from seqlab.objectives import CrossEntropy, HopPenalty, SquaredError
 from seqlab.parts import Batch, Facts, Objective, Output
 from seqlab.tasks.task import (
+    NO_CHANCE,
+    Chance,
     Checked,
     Files,
     Prepared,
@@ -147,7 +149,7 @@ class ClassifyPrepared(Prepared):
     def _target(self) -> np.ndarray:
         return target_of(self.stores["train"])
 
-    def load(self, rows: np.ndarray) -> Batch:
+    def load(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
         return make_batch(self.stores["train"].fields, self._target, rows)
 
     def validate(self, model: nn.Module, device: str) -> Checked:

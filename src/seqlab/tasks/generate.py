@@ -16,12 +16,20 @@ from torch import nn
 from seqlab import __version__
 from seqlab.config import Positive, Probability, dump
 from seqlab.data.batches import Plan
-from seqlab.data.files import find
 from seqlab.data.read import DataConfig, Table
-from seqlab.data.store import Ragged, Store, StoreWriter, cache_folder, cached_store, fingerprint, offsets_of, pad, ranges
-from seqlab.data.stream import FOLLOWS, START, TEXT, Blocks, Streams, Text, encode_pieces, keeps_lines, opening_of, stretches
-from seqlab.data.survey import Problem
-from seqlab.data.survey_text import TextSurvey, look_at
+from seqlab.data.store import (
+    Ragged,
+    Store,
+    StoreWriter,
+    cache_folder,
+    cached_store,
+    fingerprint,
+    marked,
+    offsets_of,
+    pad,
+    ranges,
+)
+from seqlab.data.stream import FOLLOWS, START, Blocks, Streams, encode_pieces, keeps_lines, opening_of, stretches
 from seqlab.data.text import BOS, EOS, UNK, Characters, Tokenizer, TokensConfig, Words
 from seqlab.decode import DecodeConfig
 from seqlab.encoders.recurrent import RecurrentConfig
@@ -37,10 +45,10 @@ from seqlab.tasks.continuing import Pen
 from seqlab.tasks.ngrams import NGrams
 from seqlab.tasks.surprise import grows, row_nats, stream_nats, sums
 from seqlab.tasks.task import (
+    NO_CHANCE,
+    Chance,
     Checked,
-    Files,
     Prepared,
-    Size,
     TaskConfig,
     TaskFacts,
     Weighted,
@@ -49,15 +57,12 @@ from seqlab.tasks.task import (
     good_rows,
     kept_or_learnt,
     raw_text,
-    same_columns,
     splits,
 )
-from seqlab.tasks.translate import marked
+from seqlab.tasks.text_files import TOKENIZER, Flow, TextFiles, load_tokenizer
 from seqlab.text_metrics import BitsPerCharacter, PerplexityPerWord, PerplexityPerWordOrEnd, units_of
 
-Flow = Literal["text", "rows"]
 Unit = Literal["character", "word", "subword"]
-TOKENIZER = "tokenizer.json"
 CHUNK = 4096
 """Lines that are tokenized together."""
 CHECKED = 131_072
@@ -94,7 +99,7 @@ class Generate(TaskConfig, kind="generate"):
             raise ValueError(f"stride: {self.stride} is more than context: {self.context}; ids in between would not be scored.")
 
     def look(self, data: DataConfig, keep_all_faults: bool = False) -> GenerateFiles:
-        return GenerateFiles(self, data, keep_all_faults)
+        return GenerateFiles(self, data, self.flow, keep_all_faults)
 
     def facts(self, tree: dict[str, Any]) -> GenerateFacts:
         return facts_of(GenerateFacts, tree)
@@ -204,38 +209,10 @@ def unit_of(tokens: TokensConfig) -> Unit:
 # From files to stores --------------------------------------------------------------------------------------------
 
 
-def open_table(names: Sequence[str], data: DataConfig, flow: Flow) -> Table:
-    """Files as running text or as rows."""
-    return Text(names, data) if flow == "text" else Table(names, data, [TEXT])
-
-
-class GenerateFiles(Files):
+class GenerateFiles(TextFiles):
     """The files of a run, looked at once."""
 
-    def __init__(self, task: Generate, data: DataConfig, keep_all_faults: bool = False) -> None:
-        self.task: Generate = task
-        self.data = data
-        tables = any(source.format not in ("txt", "") for source in find(data.train))
-        self.flow: Flow = task.flow or ("rows" if tables else "text")
-        self.tables: dict[str, Table] = {}
-        for split, names in {"train": data.train, "valid": data.valid, "test": data.test}.items():
-            if names:
-                like_train = data if split == "train" else same_columns(data, self.tables["train"].found)
-                self.tables[split] = open_table(names, like_train, self.flow)
-        self.survey = TextSurvey({split: look_at(split, table, keep_all_faults) for split, table in self.tables.items()})
-        self.characters = self.survey.train.characters
-
-    def problems(self) -> list[Problem]:
-        return self.survey.problems()
-
-    def lines(self) -> list[str]:
-        what = {"text": "running text, line ends included", "rows": "each row is a text of its own"}[self.flow]
-        return [f"task.flow is {self.flow}: {what}", *self.survey.lines()]
-
-    @property
-    def size(self) -> Size:
-        train = self.survey.train
-        return Size(rows=train.rows, words=train.words / max(1, train.rows), characters=train.characters)
+    task: Generate
 
     def prepare(self, data: DataConfig, model: ModelConfig) -> GeneratePrepared:
         held = self.survey.held
@@ -246,7 +223,7 @@ class GenerateFiles(Files):
         tree = {"version": __version__, "task": "generate", "data": told, "flow": self.flow, "most": most}
         mark = fingerprint(files, tree)
         tokenizer = kept_or_learnt(
-            cache_folder().parent / "readings" / mark, load_tokenizer, lambda folder: self._train(data.tokens, ~held, folder)
+            cache_folder().parent / "readings" / mark, load_tokenizer, lambda folder: self.train_tokenizer(data.tokens, folder)
         )
         how = Reading(tokenizer, self.flow, unit_of(data.tokens), most)
         stores = {
@@ -254,11 +231,6 @@ class GenerateFiles(Files):
             for split, table, chosen in splits(self.tables, held)
         }
         return GeneratePrepared(self.task, self._facts(how, stores, mark), tokenizer, stores, self.task.carries(model))
-
-    def _train(self, tokens: TokensConfig, chosen: np.ndarray, folder: Path) -> Tokenizer:
-        tokenizer = tokens.train(row.cells["text"] for row in good_rows(self.tables["train"], chosen))
-        tokenizer.save(folder / TOKENIZER)
-        return tokenizer
 
     def _facts(self, how: Reading, stores: dict[str, Store], mark: str) -> GenerateFacts:
         sizes = {split: store.fields["written"].sizes() for split, store in stores.items()}
@@ -285,10 +257,6 @@ def _told(how: Reading, notes: dict[str, dict[str, int]]) -> Iterator[str]:
             yield f"{split}: {note['cut']:,} texts have more than {how.most} {how.unit}s (data.length) and lose their end."
         if note["ids"] > CHECKED and split != "train":
             yield f"{split}: its first {CHECKED:,} {how.unit}s are scored here; seqlab evaluate scores all {note['ids']:,}."
-
-
-def load_tokenizer(folder: Path) -> Tokenizer:
-    return Tokenizer.load(folder / TOKENIZER)
 
 
 @dataclass(frozen=True)
@@ -372,7 +340,7 @@ class GeneratePrepared(Prepared):
         kind = Streams if self.carries else Blocks
         return kind(len(written.values), self.task.context, batch_tokens // self.task.context, seed)
 
-    def load(self, rows: np.ndarray) -> Batch:
+    def load(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
         written = self.stores["train"].fields["written"]
         if self.facts.flow == "rows":
             some = pad(written, rows)

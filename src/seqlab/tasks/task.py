@@ -29,6 +29,9 @@ from seqlab.parts import Batch, Facts, Objective
 
 Weighted = list[tuple[float, Objective]]
 Item = TypeVar("Item")
+Chance = tuple[int, int]
+"""The seed of the run and the epoch: all that chance follows from, beside the row itself."""
+NO_CHANCE: Chance = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -185,8 +188,8 @@ class Prepared(ABC):
         """Which training rows go together, epoch after epoch."""
 
     @abstractmethod
-    def load(self, rows: np.ndarray) -> Batch:
-        """These training rows as a batch."""
+    def load(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+        """These training rows as a batch; `chance` decides what each pass over the data sees otherwise."""
 
     @abstractmethod
     def validate(self, model: nn.Module, device: str) -> Checked:

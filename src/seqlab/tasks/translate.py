@@ -18,7 +18,7 @@ from seqlab.config import Probability, dump
 from seqlab.data.batches import Plan, in_order
 from seqlab.data.pairs import PairSurvey, survey_pairs
 from seqlab.data.read import DataConfig, Role, Table
-from seqlab.data.store import Ragged, Store, StoreWriter, cache_folder, cached_store, fingerprint, offsets_of, pad
+from seqlab.data.store import Ragged, Store, StoreWriter, cache_folder, cached_store, fingerprint, marked, pad
 from seqlab.data.survey import Problem, held_out
 from seqlab.data.text import BOS, CLS, EOS, MASK, PAD, SEP, UNK, Characters, Tokenizer, TokensConfig, Words
 from seqlab.decode import DecodeConfig, Found, Marks, by_length, decode, decode_all
@@ -30,6 +30,8 @@ from seqlab.parts import Batch, Facts
 from seqlab.seq import Seq
 from seqlab.tasks import word_table
 from seqlab.tasks.task import (
+    NO_CHANCE,
+    Chance,
     Checked,
     Files,
     Prepared,
@@ -206,20 +208,6 @@ class Tongues:
         return Tongues(source, source if joint else Tokenizer.load(folder / WRITTEN))
 
 
-def marked(rows: Ragged, before: Sequence[int], after: Sequence[int]) -> Ragged:
-    """The rows with these ids before and after each of them."""
-    sizes = rows.sizes()
-    offsets = offsets_of(sizes + len(before) + len(after))
-    values = np.empty(offsets[-1], np.int64)
-    inside = np.ones(len(values), bool)
-    for place, number in enumerate(before):
-        values[offsets[:-1] + place], inside[offsets[:-1] + place] = number, False
-    for place, number in enumerate(reversed(after), 1):
-        values[offsets[1:] - place], inside[offsets[1:] - place] = number, False
-    values[inside] = rows.values
-    return Ragged(values, offsets)
-
-
 # From files to stores --------------------------------------------------------------------------------------------
 
 
@@ -363,7 +351,7 @@ class TranslatePrepared(Prepared):
         fields = self.stores["train"].fields
         return Plan(fields["written"].sizes(), batch_tokens, seed, beside=fields["text"].sizes())
 
-    def load(self, rows: np.ndarray) -> Batch:
+    def load(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
         return make_batch(self.stores["train"].fields, rows)
 
     @cached_property

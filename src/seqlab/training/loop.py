@@ -22,8 +22,8 @@ from seqlab.data.batches import Plan, Position
 from seqlab.errors import MachineError, Stopped, UserError
 from seqlab.files import clear_unfinished, disk_trouble, write_text
 from seqlab.memory import keep_big_blocks
-from seqlab.parts import Batch, Objective, Output, State, Writing
-from seqlab.tasks.task import Checked
+from seqlab.parts import Batch, Filling, Objective, Output, State, Writing
+from seqlab.tasks.task import Chance, Checked
 from seqlab.training.budget import Budget
 from seqlab.training.checkpoint import Checkpoints, fill, optimiser_tensors, restore_optimiser, save_weights, weights_of
 from seqlab.training.crew import Crew
@@ -125,7 +125,7 @@ class Training:
         objectives: list[tuple[float, Objective]],
         config: TrainConfig,
         plan: Plan,
-        load: Callable[[np.ndarray], Batch],
+        load: Callable[[np.ndarray, Chance], Batch],
         validate: Callable[[nn.Module], Checked],
         budget: Budget,
         folder: Path,
@@ -192,14 +192,15 @@ class Training:
         rate = (config.rate or 0.0) * counters.rate_scale * factor
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        batches = [self.load(part) for rows in self.next_rows(config.accumulate) for part in self.crew.parts(rows)]
-        count = sum(batch.count for batch in batches)
+        taken = self.next_rows(config.accumulate)
+        batches = [self.load(part, (config.seed, epoch)) for epoch, rows in taken for part in self.crew.parts(rows)]
+        counts = [max(1, sum(objective.count(batch) for batch in batches)) for _, objective in self.objectives]
 
         def backward(model: nn.Module, batch: Batch) -> float:
             batch = batch.to(self.device)
             output = self.output(model, batch)
-            terms = [weight * objective(output, batch).total for weight, objective in self.objectives]
-            total = torch.stack(terms).sum() / count
+            weighted = zip(self.objectives, counts, strict=True)
+            total = torch.stack([weight * term(output, batch).total / count for (weight, term), count in weighted]).sum()
             total.backward()
             return float(total.detach())
 
@@ -209,8 +210,8 @@ class Training:
             self.optimiser.step()
             counters.step += 1
             counters.skipped_in_a_row = 0
-            counters.loss_total += loss * count
-            counters.loss_count += count
+            counters.loss_total += loss * counts[0]
+            counters.loss_count += counts[0]
             counters.tokens += sum(_tokens(batch) for batch in batches)
             self.average.update(self.model, counters.step)
         else:
@@ -220,23 +221,24 @@ class Training:
         if counters.skipped_in_a_row == FAULTS_IN_A_ROW:
             self.retreat()
 
-    def output(self, model: nn.Module, batch: Batch) -> Output | Writing:
+    def output(self, model: nn.Module, batch: Batch) -> Output | Writing | Filling:
         """What the model makes of a batch. Rows that go on in the next batch take their state along, cut off from the past."""
         if not self.plan.carries:
-            given: Output | Writing = model(batch)
+            given: Output | Writing | Filling = model(batch)
             return given
         writing: Writing = model(batch, self.carried if batch.follows else None)
         self.carried = forgetting(writing.state.detach())
         return writing
 
-    def next_rows(self, batches: int) -> Iterator[np.ndarray]:
-        """The rows of the next batches; the position moves with them."""
+    def next_rows(self, batches: int) -> Iterator[tuple[int, np.ndarray]]:
+        """The epoch and the rows of the next batches; the position moves with them."""
         for _ in range(batches):
             if self.stream is None:
                 self.stream = self.plan.after(Position(self.counters.epoch, self.counters.index))
+            epoch = self.counters.epoch
             position, rows = next(self.stream)
             self.counters.epoch, self.counters.index = position.epoch, position.index
-            yield rows
+            yield epoch, rows
 
     def check(self) -> None:
         """Validate the averaged weights; write the numbers down and keep the weights if they are the best so far."""
@@ -402,7 +404,7 @@ def _step_of(line: str) -> float:
 def _tokens(batch: Batch) -> int:
     """Real positions in a batch, those of the innermost level; what is written counts where something is."""
     if batch.written is not None:
-        return batch.count
+        return int(batch.written.mask[:, 1:].sum())
     field: Any = next(iter(batch.inputs.values()))
     return int(getattr(field, "inner", field).mask.sum())
 

@@ -32,6 +32,7 @@ from seqlab.tasks.generate import SAMPLE, Generate, GenerateFacts, Reading
 from seqlab.tasks.ngrams import NGrams
 from seqlab.tasks.surprise import sums
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, same_columns, texts_of
+from seqlab.tasks.text_files import load_tokenizer, open_table
 from seqlab.uses.run import BASELINE, Answer, Findings, Run, Text
 
 LONGEST = {"character": 400, "word": 100, "subword": 120}
@@ -67,7 +68,7 @@ class GenerateRun(Run):
 
     def __init__(self, folder: Path, settings: Settings, facts: TaskFacts) -> None:
         super().__init__(folder, settings, facts)
-        self.tokenizer = generate.load_tokenizer(folder)
+        self.tokenizer = load_tokenizer(folder)
         self.refuse_other_symbols({"written": self.tokenizer.size})
         self.reading = Reading(self.tokenizer, self.facts.flow, self.facts.unit, settings.data.length)
 
@@ -185,7 +186,7 @@ class GenerateRun(Run):
         """Bits per character and perplexity per word of a whole text, with intervals and the n-grams beside them."""
         began = time.monotonic()
         names = [data] if isinstance(data, str) else list(data)
-        table = generate.open_table(names, same_columns(self.data_with(settings), self.facts.columns), self.facts.flow)
+        table = open_table(names, same_columns(self.data_with(settings), self.facts.columns), self.facts.flow)
         parts = [self.reading.encode([row.cells["text"] for row in rows]) for rows in chunks(table.rows(), generate.CHUNK)]
         if not parts:
             raise UserError(

@@ -17,7 +17,7 @@ from seqlab.data.read import DataConfig, Role, Row, Table
 from seqlab.errors import UserError
 from seqlab.files import write_json, write_text
 from seqlab.memory import keep_big_blocks
-from seqlab.model import Model, Writer, build_model
+from seqlab.model import AnyModel, build_model
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores
 from seqlab.report.page import Example
@@ -72,7 +72,7 @@ class Run(ABC):
         return self.settings.task
 
     @cached_property
-    def model(self) -> Model | Writer:
+    def model(self) -> AnyModel:
         """An ordinary torch.nn.Module, ready to predict."""
         keep_big_blocks()
         model = build_model(self.settings.model, self.facts.parts)

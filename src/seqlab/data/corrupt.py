@@ -1,0 +1,107 @@
+"""What is hidden from a model so that it learns to find it again: masked pieces, spans, deletions, shuffled sentences.
+
+All functions take ids and a random generator, and change nothing in place. Ids below `FIRST` are marks, which stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqlab.data.store import offsets_of
+from seqlab.data.text import MASK, SPECIAL
+
+Ids = NDArray[np.int64]
+FIRST = len(SPECIAL)
+SHOWN, CHANGED = 0.8, 0.9
+"""Of the chosen pieces, four fifths become [MASK], a tenth another piece, a tenth stay (Devlin et al. 2019)."""
+Noise = Literal["mask", "infill", "delete", "permute"]
+
+
+def row_random(seed: int, epoch: int, row: int) -> np.random.Generator:
+    """Chance for one row of one epoch, whatever else is in its batch."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch, row])))
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Ids as a model sees them, and what has to be found at some of their places."""
+
+    shown: Ids
+    places: Ids
+    answers: Ids
+
+
+def mask(
+    ids: Ids, random: np.random.Generator, *, share: float, symbols: int, begins: NDArray[np.bool_] | None = None
+) -> Masked:
+    """A share of the pieces, chosen anew at each call; at least one, where there is anything but marks.
+
+    begins: True where a word begins; whole words are then chosen.
+    """
+    real = ids >= FIRST
+    units = np.arange(len(ids)) if begins is None else np.cumsum(begins | ~real)
+    drawn = random.random(int(units[-1]) + 1)                                  # one number a unit
+    chosen = (drawn[units] < share) & real
+    if not chosen.any() and real.any():
+        chosen = (units == units[random.choice(np.flatnonzero(real))]) & real
+    places = np.flatnonzero(chosen)
+    fate = random.random(len(places))
+    others = random.integers(FIRST, max(FIRST + 1, symbols), len(places))
+    shown = ids.copy()
+    shown[places] = np.where(fate < SHOWN, MASK, np.where(fate < CHANGED, others, ids[places]))
+    return Masked(shown, places, ids[places])
+
+
+def corrupt(
+    ids: Ids, starts: Ids, random: np.random.Generator, *, kinds: Sequence[Noise], share: float, span: float
+) -> Ids:
+    """Noise of these kinds, one after the other (Lewis et al. 2020). `starts` are the places where sentences begin."""
+    if "permute" in kinds:
+        ids = permute(ids, starts, random)
+    if "infill" in kinds:
+        ids = infill(ids, random, share=share, span=span)
+    if "mask" in kinds:
+        hidden = (random.random(len(ids)) < share) & (ids >= FIRST)
+        ids = np.where(hidden, MASK, ids)
+    if "delete" in kinds:
+        kept = (random.random(len(ids)) >= share) | (ids < FIRST)
+        ids = ids[kept] if kept.any() else ids[:1]
+    return ids
+
+
+def permute(ids: Ids, starts: Ids, random: np.random.Generator) -> Ids:
+    """The sentences in another order. What stands before the first start is a sentence, too."""
+    parts = np.split(ids, starts[(starts > 0) & (starts < len(ids))])
+    return np.concatenate([parts[place] for place in random.permutation(len(parts))])
+
+
+def infill(ids: Ids, random: np.random.Generator, *, share: float, span: float) -> Ids:
+    """Spans of Poisson lengths with this mean, about `share` of all pieces, become one [MASK] each.
+
+    A span of length 0 is a [MASK] where nothing is missing. Spans neither overlap nor touch, so that each has its own mask.
+    """
+    budget = round(share * len(ids))
+    lengths: list[int] = []
+    while sum(lengths) < budget and len(lengths) < len(ids):
+        lengths.append(min(int(random.poisson(span)), budget - sum(lengths)))
+    # Between the spans lie the kept pieces: at least one between two spans, the rest dealt out by chance.
+    kept = len(ids) - sum(lengths)
+    if not lengths or kept < len(lengths) - 1:
+        return ids
+    edges = np.sort(random.choice(kept + 1, len(lengths), replace=False))      # kept pieces before each span
+    order = random.permutation(np.array(lengths))
+    before = offsets_of(order)[:-1]
+    starts = edges + before
+    drop = np.zeros(len(ids) + 1, np.int64)
+    np.add.at(drop, starts, 1)
+    np.add.at(drop, starts + order, -1)
+    hidden = np.cumsum(drop)[:-1] > 0
+    places = np.cumsum(~hidden)                                                # kept pieces up to each place
+    values = ids[~hidden]
+    assert len(places) == len(ids)
+    return np.insert(values, edges, MASK)

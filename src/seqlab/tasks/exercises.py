@@ -1,0 +1,261 @@
+"""What a model learns from text alone: five kinds of exercise, each of which makes batches out of documents.
+
+    causal              what comes next
+    masked              what was masked (Devlin et al. 2019); with `next`, also whether two segments follow each other
+    blank, both-ways    what stands at each position, from all that is around it (SPEC R8), or from each side apart (ELMo)
+    denoise             the text itself, from a noisy copy (Lewis et al. 2020)
+
+Chance follows from the seed of the run, the epoch and the row alone, so that neither batch-mates nor resuming change it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from seqlab.data.batches import Plan, in_order
+from seqlab.data.corrupt import Masked, Noise, corrupt, mask, row_random
+from seqlab.data.documents import A_SIZE, A_START, B_SIZE, B_START, NEXT, Pairs, sentence_starts
+from seqlab.data.store import Ragged
+from seqlab.data.stream import START, WIDTH, Blocks, stretches
+from seqlab.data.text import BOS, CLS, EOS, SEP, Tokenizer
+from seqlab.errors import UserError
+from seqlab.parts import Batch, Filling, Writing
+from seqlab.seq import Seq, mask_of
+from seqlab.tasks.task import NO_CHANCE, Chance
+
+INFERENCE_TOKENS = 8_192
+"""Padded ids in a batch when nothing has to be kept for a backward pass."""
+SCORES = 8_000_000
+"""Scores over the vocabulary that are there at once."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """What an exercise has to know of the vocabulary."""
+
+    symbols: int
+    within: np.ndarray
+    """V: True for a piece that goes on with a word if the piece before it can be gone on with, ..."""
+    open: np.ndarray
+    """... V: True for a piece that can be gone on with."""
+
+    @staticmethod
+    def of(tokenizer: Tokenizer) -> Pieces:
+        within, open_ = tokenizer.joints()
+        return Pieces(tokenizer.size, within, open_)
+
+    def begins(self, ids: np.ndarray) -> np.ndarray:
+        """Where a word begins."""
+        before = np.concatenate([[False], self.open[ids[:-1]]])
+        begins: np.ndarray = ~(self.within[ids] & before)
+        return begins
+
+
+@dataclass(frozen=True)
+class Noises:
+    """How much is hidden, and how."""
+
+    share: float = 0.15
+    whole_words: bool = False
+    kinds: tuple[Noise, ...] = ("infill", "permute")
+    span: float = 3.0
+
+
+@dataclass(frozen=True)
+class Exercise(ABC):
+    """Batches out of documents (nested: sentences of ids)."""
+
+    text: Ragged
+    pieces: Pieces
+    context: int
+    """Ids that are seen at once, marks included."""
+    noises: Noises
+
+    marks = 2
+    """How many of the ids that are seen are marks around the text."""
+
+    @property
+    def length(self) -> int:
+        return len(self.text.values)
+
+    def plan(self, budget: int, seed: int) -> Plan:
+        return Blocks(self.length, self.context - self.marks, budget // self.context, seed)
+
+    @abstractmethod
+    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+        """These rows of the plan."""
+
+    def fixed(self, most: int | None) -> Iterator[np.ndarray]:
+        """The text from its beginning on, block after block, up to so many ids: to compare models on. A row a block."""
+        length = self.length if most is None else min(most, self.length)
+        width = self.context - self.marks
+        starts = np.arange(0, length, width)
+        rows = np.stack([starts, np.minimum(width, length - starts), np.zeros_like(starts)], axis=1)
+        for some in in_order(rows[:, WIDTH], INFERENCE_TOKENS):
+            yield rows[some]
+
+    def ids(self, row: np.ndarray) -> np.ndarray:
+        """The ids of a block."""
+        return np.asarray(self.text.values[row[START] : row[START] + row[WIDTH]], np.int64)
+
+
+class Continue(Exercise):
+    """Foresee each id from those before it; [SEP] stands before the first."""
+
+    marks = 0
+
+    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+        if len(np.unique(rows[:, WIDTH])) == 1:
+            ids = torch.from_numpy(stretches(self.text.values, rows, SEP))
+            written = Seq(ids, torch.ones(ids.shape, dtype=torch.bool))
+        else:
+            before = [self.text.values[row[START] - 1] if row[START] else SEP for row in rows]
+            written = padded([np.concatenate([[first], self.ids(row)]) for first, row in zip(before, rows, strict=True)])
+        return Batch({}, None, torch.from_numpy(rows[:, START]), written=written)
+
+
+class Blanks(Exercise):
+    """[CLS] text [SEP], some pieces of it masked."""
+
+    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+        texts = [np.concatenate([[CLS], self.ids(row), [SEP]]) for row in rows]
+        return self.masked(texts, rows[:, START], chance)
+
+    def masked(self, texts: Sequence[np.ndarray], numbers: np.ndarray, chance: Chance) -> Batch:
+        """Texts, each with some of its pieces hidden by chance."""
+        made = [self._mask(ids, row_random(*chance, int(number))) for ids, number in zip(texts, numbers, strict=True)]
+        shown = padded([one.shown for one in made])
+        width = shown.mask.shape[1]
+        places = np.concatenate([row * width + one.places for row, one in enumerate(made)])
+        answers = torch.from_numpy(np.concatenate([one.answers for one in made]))
+        return Batch(
+            {"text": shown}, None, torch.from_numpy(numbers), places=torch.from_numpy(places), answers=answers
+        )
+
+    def _mask(self, ids: np.ndarray, random: np.random.Generator) -> Masked:
+        begins = self.pieces.begins(ids) if self.noises.whole_words else None
+        return mask(ids, random, share=self.noises.share, symbols=self.pieces.symbols, begins=begins)
+
+
+class PairedBlanks(Blanks):
+    """[CLS] x [SEP] y [SEP], some pieces masked; y follows x in the text, or is from elsewhere."""
+
+    def plan(self, budget: int, seed: int) -> Plan:
+        plan = Pairs(self.text, self.context - 3, budget, seed)
+        if not plan.usable:
+            raise UserError(
+                what="No text has two sentences.",
+                why="Whether a sentence follows another one can be learnt only from texts with several.",
+                fix="Leave it out with task.objective=masked, or give longer texts.",
+            )
+        return plan
+
+    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+        def stretch(start: int, size: int) -> np.ndarray:
+            return np.asarray(self.text.values[start : start + size], np.int64)
+
+        texts, segments = [], []
+        for row in rows.tolist():
+            first, second = stretch(row[A_START], row[A_SIZE]), stretch(row[B_START], row[B_SIZE])
+            texts.append(np.concatenate([[CLS], first, [SEP], second, [SEP]]))
+            segments.append(np.repeat([0, 1], [len(first) + 2, len(second) + 1]))
+        made = self.masked(texts, rows[:, A_START], chance)
+        inputs = {**made.inputs, "segments": padded(segments)}
+        target = torch.from_numpy(rows[:, NEXT].copy())
+        return Batch(inputs, target, made.rows, places=made.places, answers=made.answers)
+
+    def fixed(self, most: int | None) -> Iterator[np.ndarray]:
+        found = 0
+        for rows in self.plan(INFERENCE_TOKENS, 0).epoch(0):
+            yield rows
+            found += int((rows[:, A_SIZE] + rows[:, B_SIZE]).sum())
+            if most is not None and found >= most:
+                return
+
+
+class Everywhere(Exercise):
+    """Every id of the text has to be found, by a model that is not shown it at its own place."""
+
+    marks = 0
+
+    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+        text = padded([self.ids(row) for row in rows])
+        places = text.mask.flatten().nonzero().squeeze(1)
+        return Batch(
+            {"text": text}, None, torch.from_numpy(rows[:, START]), places=places, answers=text.values.flatten()[places]
+        )
+
+
+class Repair(Exercise):
+    """A noisy copy is read, the text itself is written."""
+
+    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+        read, written = [], []
+        for row in rows:
+            ids, random = self.ids(row), row_random(*chance, int(row[START]))
+            starts = sentence_starts(self.text.offsets, int(row[START]), len(ids))
+            noises = self.noises
+            noisy = corrupt(ids, starts, random, kinds=noises.kinds, share=noises.share, span=noises.span)
+            read.append(np.concatenate([noisy, [EOS]]))
+            written.append(np.concatenate([[BOS], ids, [EOS]]))
+        return Batch({"text": padded(read)}, None, torch.from_numpy(rows[:, START]), written=padded(written))
+
+
+def padded(rows: Sequence[np.ndarray]) -> Seq:
+    """Rows of ids as one padded batch."""
+    lengths = torch.tensor([len(row) for row in rows])
+    real = mask_of(lengths)
+    values = torch.zeros(real.shape, dtype=torch.long)
+    values[real] = torch.from_numpy(np.concatenate(rows).astype(np.int64))
+    return Seq(values, real)
+
+
+# How well it is done ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a model made of the places of a batch that have an answer."""
+
+    nats: np.ndarray
+    """−log p of each answer."""
+    hits: np.ndarray
+    """Whether it was held likeliest."""
+    rows: np.ndarray
+    """The row of each."""
+
+
+@torch.no_grad()
+def answered(output: Filling | Writing, batch: Batch) -> Answered:
+    """The answers of a Filling or a Writing, one by one. Of two directions: mean nats, and what both hold likeliest."""
+    if isinstance(output, Writing):
+        assert batch.written is not None
+        real = batch.written.mask[:, 1:]
+        rows = torch.arange(len(real)).unsqueeze(1).expand_as(real)[real.cpu()]
+        nats, hits = _judged([output.states], output.targets, output.vocabulary)
+        return Answered(nats, hits, rows.numpy())
+    assert batch.answers is not None and batch.places is not None
+    sides = list(output.vectors.split(max(1, len(batch.answers))))
+    nats, hits = _judged(sides, batch.answers, output.vocabulary)
+    return Answered(nats, hits, (batch.places.cpu() // output.states.mask.shape[1]).numpy())
+
+
+def _judged(sides: Sequence[Tensor], meant: Tensor, vocabulary: torch.nn.Linear) -> tuple[np.ndarray, np.ndarray]:
+    step = max(1, SCORES // vocabulary.out_features)
+    nats, hits = [], []
+    for start in range(0, len(meant), step):
+        wanted = meant[start : start + step]
+        logs = sum(functional.log_softmax(vocabulary(side[start : start + step]).float(), dim=-1) for side in sides)
+        assert isinstance(logs, Tensor)
+        nats.append(-logs.gather(1, wanted.unsqueeze(1)).squeeze(1) / len(sides))
+        hits.append(logs.argmax(dim=-1) == wanted)
+    if not nats:
+        return np.zeros(0), np.zeros(0, bool)
+    return torch.cat(nats).double().cpu().numpy(), torch.cat(hits).cpu().numpy()

@@ -1,0 +1,120 @@
+"""The presets of `pretrain`: the published families in sizes for a CPU and, by name, in their published sizes."""
+
+from __future__ import annotations
+
+from seqlab.config import Tree
+from seqlab.tasks.task import Size
+
+PUBLISHED = {
+    "bert-base": 30_522, "bert-large": 30_522, "roberta-base": 50_265, "roberta-large": 50_265,
+    "gpt-1": 40_478, "gpt-2-small": 50_257, "bart-base": 50_265, "bart-large": 50_265,
+}
+"""Symbols of the published vocabularies, for `inspect` without data."""
+
+
+def presets(size: Size) -> dict[str, Tree]:
+    """Settings trees by name, fitted to the size of the data and the budget."""
+    minutes = size.minutes or 15.0
+    width = 128 if minutes < 10 else 192
+    drop = 0.0 if minutes < 60 else 0.1
+    data = {"tokens": {"kind": "bpe"}}
+    rotary = {"kind": "rotary"}
+    layer = {
+        "kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "activation": "gelu", "positions": rotary,
+        "dropout": drop,
+    }
+    tokens = {"kind": "tokens", "width": width, "scale": width**-0.5}
+    words = {"kind": "vocabulary"}
+    first, follows = {"kind": "first"}, {"kind": "linear", "hidden": [width], "activation": "tanh"}
+    seen = {"context": 256}
+    blocks = {"rate": 2e-3, "batch_tokens": 4096, "weight_decay": 0.01}
+
+    def task(objective: str) -> Tree:
+        return {"objective": objective, **seen}
+
+    def filling(encoder: Tree, places: Tree, pool: Tree | None = None, head: Tree | None = None) -> Tree:
+        return {"input": tokens, "encoder": encoder, "pool": pool, "head": head, "places": places, "decoder": None}
+
+    def apart(layers: int) -> Tree:
+        body = {"kind": "lstm", "width": 2 * width, "layers": layers, "dropout": drop}
+        return {"kind": "both-ways", "body": body, "hides": True}
+
+    linear = {"kind": "vocabulary", "transform": "linear", "bias": True}
+    reading = {"input": tokens, "encoder": layer | {"layers": 2}, "pool": None, "head": None}
+    alone = {"input": None, "encoder": None, "pool": None, "head": None}
+    written = {"kind": "causal", "width": width, "body": layer}
+    recurrent = blocks | {"rate": 3e-3}
+    return {
+        "bert": {"data": data, "task": task("masked+next"), "model": filling(layer, words, first, follows), "training": blocks},
+        "roberta": {"data": data, "task": task("masked"), "model": filling(layer, words), "training": blocks},
+        "gpt": {"data": data, "task": task("causal"), "model": alone | {"decoder": written}, "training": blocks},
+        "elmo": {
+            "data": data, "task": task("both-ways") | {"context": 128}, "model": filling(apart(2), linear | {"halves": True}),
+            "training": recurrent,
+        },
+        "blank-bilstm": {
+            "data": data, "task": task("blank") | {"context": 128}, "model": filling(apart(1), linear), "training": recurrent,
+        },
+        "bart": {
+            "data": data, "task": task("denoise") | {"context": 128, "masking": 0.3},
+            "model": reading | {"decoder": written | {"body": layer | {"layers": 2}}}, "training": blocks,
+        },
+        **_published(),
+    }
+
+
+def _published() -> dict[str, Tree]:
+    """Devlin et al. 2019, Liu et al. 2019, Radford et al. 2018 and 2019, Lewis et al. 2020."""
+    return {
+        "bert-base": _bert(768, 12, 12, 512, 0, following=True),
+        "bert-large": _bert(1024, 24, 16, 512, 0, following=True),
+        "roberta-base": _bert(768, 12, 12, 512, 2, following=False),
+        "roberta-large": _bert(1024, 24, 16, 512, 2, following=False),
+        "gpt-1": _gpt(768, 12, 12, 512, "post"),
+        "gpt-2-small": _gpt(768, 12, 12, 1024, "pre"),
+        "bart-base": _bart(768, 6, 12),
+        "bart-large": _bart(1024, 12, 16),
+    }
+
+
+def _layers(width: int, layers: int, heads: int, positions: Tree, **more: object) -> Tree:
+    return {
+        "kind": "transformer", "layers": layers, "heads": heads, "feed_forward": 4 * width, "activation": "gelu",
+        "scale_embedding": False, "positions": positions, "norm": "post", **more,
+    }
+
+
+def _bert(width: int, layers: int, heads: int, context: int, offset: int, following: bool) -> Tree:
+    positions = {"kind": "learned", "length": context, "offset": offset}
+    encoder = _layers(width, layers, heads, positions, embedding_norm=True, epsilon=1e-12 if following else 1e-5)
+    tokens = {"kind": "tokens", "width": width, "scale": 0.02}
+    head = {"kind": "linear", "hidden": [width], "activation": "tanh"} if following else None
+    model = {"input": tokens, "encoder": encoder, "pool": {"kind": "first"} if following else None, "head": head}
+    return {
+        "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}}, "model": model | {"places": {"kind": "vocabulary"}, "decoder": None},
+        "task": {"objective": "masked+next" if following else "masked", "context": context},
+        "training": {"rate": 1e-4, "batch_tokens": 8 * context, "warmup": 0.01},
+    }
+
+
+def _gpt(width: int, layers: int, heads: int, context: int, norm: str) -> Tree:
+    body = _layers(width, layers, heads, {"kind": "learned", "length": context}) | {"norm": norm, "activation": "gelu-tanh"}
+    decoder = {"kind": "causal", "width": width, "body": body}
+    return {
+        "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}},
+        "model": {"input": None, "encoder": None, "pool": None, "head": None, "decoder": decoder},
+        "task": {"objective": "causal", "context": context},
+        "training": {"rate": 2.5e-4, "batch_tokens": 8 * context, "decay": "cosine"},
+    }
+
+
+def _bart(width: int, layers: int, heads: int) -> Tree:
+    layer = _layers(width, layers, heads, {"kind": "learned", "length": 1024, "offset": 2}, embedding_norm=True)
+    tokens = {"kind": "tokens", "width": width, "scale": 0.02}
+    decoder = {"kind": "causal", "width": width, "body": layer}
+    return {
+        "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}},
+        "model": {"input": tokens, "encoder": layer, "pool": None, "head": None, "decoder": decoder},
+        "task": {"objective": "denoise", "context": 512, "masking": 0.3},
+        "training": {"rate": 1e-4, "batch_tokens": 4096},
+    }
