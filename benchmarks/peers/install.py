@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".peers"
 PACKAGES = {
     "transformers": ["transformers==5.22.2"],
+    "accelerate": ["accelerate==1.15.0", "psutil==7.2.2"],
     "ctranslate2": ["ctranslate2==4.8.4"],
     "joeynmt": [
         "joeynmt==2.3.0", "tensorboard==2.21.0", "protobuf==7.36.2", "absl-py==2.5.1", "sentencepiece==0.2.2",

@@ -10,29 +10,36 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from seqlab.config import RawText, build, dump, override, parse_overrides
+from seqlab.data.read import Row
 from seqlab.errors import UserError
 from seqlab.files import written_beside
 from seqlab.model import AnyModel, sketch
 from seqlab.report.cost import inspect_model, measure
 from seqlab.run import load
 from seqlab.settings import PRESETS, Settings, Wishes, read_file
-from seqlab.tasks.generate_presets import PUBLISHED
-from seqlab.tasks.task import Size
+from seqlab.tasks import generate_presets, pretrain_presets
+from seqlab.tasks.task import Size, chunks
 from seqlab.uses.generate import GenerateRun
 from seqlab.uses.run import CONFIG, Answer, Run, Text
 
 FORMATS = (".csv", ".tsv", ".jsonl")
+VOCABULARIES = generate_presets.PUBLISHED | pretrain_presets.PUBLISHED
+"""Symbols of the published vocabularies, for `inspect` without data."""
 
 
-def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool, embed: bool) -> None:
+Ask = Literal["answer", "vector", "score"]
+"""What is wanted for a text: what predict gives, or with --embed, or with --score."""
+
+
+def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool, ask: Ask) -> None:
     """Answers for texts from the command line, among which may stand settings: a line each."""
     run = load(folder)
     texts = [word for word in words if not SETTING.match(word)]
     settings = parse_overrides([word for word in words if SETTING.match(word)])
-    if isinstance(run, GenerateRun):
+    if isinstance(run, GenerateRun) and ask == "answer":
         texts = texts or [""]    # from nothing
     if not texts:
         raise UserError(
@@ -41,11 +48,11 @@ def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool,
             fix=f'Write: seqlab predict {folder} "{run.example}"\n'
             f"or: seqlab predict {folder} --input file.csv --output answers.csv",
         )
-    if isinstance(run, GenerateRun) and len(texts) == 1 and sys.stdout.isatty() and not (output or as_json or embed):
+    if isinstance(run, GenerateRun) and len(texts) == 1 and sys.stdout.isatty() and not (output or as_json) and ask == "answer":
         write_on(run, texts[0], settings)
         return
     given = [text if isinstance(run, GenerateRun) else as_text(text) for text in texts]
-    answers = run.embed(given) if embed else run.predict(given, settings)
+    answers = run.embed(given) if ask == "vector" else run.score(given) if ask == "score" else run.predict(given, settings)
     if output:
         rows = [{"text": text} | answer.columns() for text, answer in zip(texts, answers, strict=True)]
         write_rows(Path(output), rows)
@@ -78,11 +85,12 @@ def write_on(run: GenerateRun, prompt: str, settings: dict[str, Any]) -> None:
     print(f"Next: seqlab predict {run.folder} \"{prompt}\" decode.temperature=1.0 decode.seed=1", file=sys.stderr)
 
 
-def predict_file(folder: str, source: str, output: str, as_json: bool, embed: bool, words: Sequence[str]) -> None:
+def predict_file(folder: str, source: str, output: str, as_json: bool, ask: Ask, words: Sequence[str]) -> None:
     """Answers for the rows of a file, in order, however many there are."""
     run = load(folder)
     settings = parse_overrides(words)
-    answered = run.answer_rows(run.rows(source, settings, labelled=False), embed, settings)
+    rows = run.rows(source, settings, labelled=False)
+    answered = scored_rows(run, rows) if ask == "score" else run.answer_rows(rows, ask == "vector", settings)
     if output:
         count = write_rows(Path(output), (dict(row.record) | answer.columns() for row, answer in answered))
         print(f"{count:,} answers in {output}")
@@ -91,6 +99,13 @@ def predict_file(folder: str, source: str, output: str, as_json: bool, embed: bo
     role = run.roles(labelled=False)[0].name
     for row, answer in answered:
         print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else beside(run, answer, row.cells[role]))
+
+
+def scored_rows(run: Run, rows: Iterable[Row], chunk: int = 256) -> Iterator[tuple[Row, Answer]]:
+    """Each row with how well its text is foreseen."""
+    role = run.roles(labelled=False)[0].name
+    for some in chunks(rows, chunk):
+        yield from zip(some, run.score([row.cells[role] for row in some]), strict=True)
 
 
 def explain_texts(folder: str, texts: Sequence[str], out: str) -> None:
@@ -116,7 +131,7 @@ def inspect_named(
         if value is not None and value < 1:
             fix = f"For instance: --{option} 2"
             raise UserError(what=f"--{option} is {value}.", why="There is at least one of them.", fix=fix)
-    symbols = sizes["vocabulary"] or PUBLISHED.get(name, 30_000)
+    symbols = sizes["vocabulary"] or VOCABULARIES.get(name, 30_000)
     task = task or next((task for task, presets in PRESETS.items() if name in presets(Size())), "classify")
     model = _sketched(name, task, parse_overrides(settings), symbols, sizes["classes"] or 2)
     inspection = inspect_model(model, sizes["length"] or 128, tokens)

@@ -33,6 +33,7 @@ def train(
     valid: Annotated[str, typer.Option(help="Validation data; without it a tenth of DATA is held out.")] = "",
     test: Annotated[str, typer.Option(help="Test data, scored once at the end.")] = "",
     model: Annotated[str, typer.Option(help="A preset: bow, lstm, bilstm, cnn, lstm-attention, han, transformer, ...")] = "",
+    start: Annotated[str, typer.Option("--from", help="A trained run, whose body is put under this task.")] = "",
     out: Annotated[str, typer.Option(help="Run folder; by default runs/<data>-<model>.")] = "",
     minutes: Annotated[float | None, typer.Option(help="Budget in minutes, start to end.")] = None,
     epochs: Annotated[float | None, typer.Option(help="Budget in passes over the data.")] = None,
@@ -48,6 +49,7 @@ def train(
     budget = {"minutes": minutes, "epochs": epochs, "steps": steps, "seed": seed, "device": device or None}
     chosen: dict[str, Any] = {f"training.{key}": value for key, value in budget.items() if value is not None}
     chosen |= {f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names}
+    chosen |= {"transfer.start": start} if start else {}
     if resume:
         if beside := [*(words or []), *chosen, *(word for word in (model, out) if word)]:
             raise UserError(
@@ -65,7 +67,7 @@ def train(
 
 @app.command()
 def init(
-    task: Annotated[str, typer.Argument(help="classify, translate or generate")],
+    task: Annotated[str, typer.Argument(help="classify, translate, generate or pretrain")],
     model: Annotated[str, typer.Option(help="A preset.")] = "",
 ) -> None:
     """Print a commented settings file."""
@@ -99,22 +101,26 @@ def predict(
     inputs: Annotated[list[str] | None, typer.Argument(help="Texts, and key.path=value settings such as decode.beam=5.")] = None,
     input: Annotated[str, typer.Option("--input", help="A file of texts; - is standard input.")] = "",
     output: Annotated[str, typer.Option("--output", help="A .csv, .tsv or .jsonl file (or .gz); input columns are kept.")] = "",
-    embed: Annotated[bool, typer.Option("--embed", help="Give each text's vector instead of a label.")] = False,
+    embed: Annotated[bool, typer.Option("--embed", help="Give each text's vector instead of an answer.")] = False,
+    score: Annotated[bool, typer.Option("--score", help="Say how well a language model foresees each text.")] = False,
     as_json: Json = False,
 ) -> None:
     """Answer for texts given here or in a file."""
-    from seqlab.answers import predict_file, predict_texts
+    from seqlab.answers import Ask, predict_file, predict_texts
 
+    if embed and score:
+        raise UserError(what="--embed and --score stand side by side.", why="Each gives another answer.", fix="Give one of them.")
     if input and not all("=" in word for word in inputs or []):
         raise UserError(
             what="Texts and --input stand side by side.",
             why="predict answers for the texts that it is given, or for the rows of a file.",
             fix=f'Write: seqlab predict {run} "a text", or: seqlab predict {run} --input file.csv --output answers.csv',
         )
+    ask: Ask = "vector" if embed else "score" if score else "answer"
     if input:
-        predict_file(run, input, output, as_json, embed, inputs or [])
+        predict_file(run, input, output, as_json, ask, inputs or [])
     else:
-        predict_texts(run, inputs or [], output, as_json, embed)
+        predict_texts(run, inputs or [], output, as_json, ask)
 
 
 @app.command()
@@ -167,6 +173,44 @@ def inspect(
     from seqlab.answers import inspect_named
 
     inspect_named(words, task, {"length": length, "vocabulary": vocabulary, "classes": classes}, int(tokens), measure, as_json)
+
+
+@app.command()
+def lab(
+    words: Annotated[list[str] | None, typer.Argument(help="NAME of the lab, then key.path=value ... of its runs")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small models, few steps, two seeds: about two minutes.")] = False,
+    data: Annotated[str, typer.Option(help="Labelled rows; without them the lab has data of its own.")] = "",
+    unlabelled: Annotated[str, typer.Option(help="Text to pretrain on; by default that of DATA, but what is tested on.")] = "",
+    test: Annotated[str, typer.Option(help="Labelled rows to test on; by default a tenth of DATA.")] = "",
+    model: Annotated[str, typer.Option(help="transfer: what to pretrain, roberta by default.")] = "",
+    models: Annotated[str, typer.Option(help="objectives: what to compare, roberta,gpt by default.")] = "",
+    start: Annotated[str, typer.Option("--from", help="transfer: a pretrained run to take instead.")] = "",
+    labels: Annotated[str, typer.Option(help="How many labels to learn from: 500,2000,all")] = "",
+    seeds: Annotated[int | None, typer.Option(help="How many times, each with other rows; 5 by default.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="For each pretraining; 30 by default.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the labels; by default 10, and 4 over more than 5,000.")] = None,
+    out: Annotated[str, typer.Option(help="Folder; by default runs/lab-NAME. A lab that was stopped goes on there.")] = "",
+) -> None:
+    """Experiments that show the theory: a table, a picture, a verdict."""
+    from seqlab.config import parse_overrides
+    from seqlab.labs import LABS, begin
+
+    names, settings = split_words(words or [])
+    if not names:
+        print("\n".join([*(f"{name:<12}{sentence}" for name, sentence in LABS.items()), "Next: seqlab lab transfer --quick"]))
+        return
+    if len(names) > 1:
+        raise UserError(
+            what=f'"{names[1]}" stands after the name of the lab.', why="One lab runs at a time, and its files have options.",
+            fix=f"Write: seqlab lab {names[0]} --data {names[1]}",
+        )    # fmt: skip
+    files = {"data": data, "unlabelled": unlabelled, "test": test}
+    given: dict[str, Any] = {name: several(value) for name, value in files.items() if value}
+    given |= {"model": model, "models": models, "start": start, "labels": labels, "out": out, "quick": quick}
+    given |= {"settings": parse_overrides(settings)}
+    given = {name: value for name, value in given.items() if value}
+    given |= {name: value for name, value in (("seeds", seeds), ("minutes", minutes), ("epochs", epochs)) if value is not None}
+    print(begin(names[0], given))
 
 
 @app.command()

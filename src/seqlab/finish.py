@@ -10,9 +10,10 @@ from seqlab.files import write_json, write_text
 from seqlab.report.card import model_card
 from seqlab.report.cost import inspect_model
 from seqlab.report.evaluate import TITLES, Score, aligned
-from seqlab.report.page import SCORED, Report, write_report
+from seqlab.report.page import Report, what_is_scored, write_report
 from seqlab.run import load
 from seqlab.tasks.generate import GenerateFacts
+from seqlab.tasks.pretrain import PretrainFacts
 from seqlab.tasks.task import Files, Prepared
 from seqlab.uses.run import CONFIG, METRICS, Run
 
@@ -37,7 +38,7 @@ def finish(folder: Path, prepared: Prepared, files: Files, steps: int, started: 
         samples=found.samples,
         by_length=found.by_length or {},
         inspection=inspect_model(run.model, int(min(run.settings.data.length, max(8, facts.words)))),
-        rows=facts.characters if isinstance(facts, GenerateFacts) else facts.rows,
+        rows=facts.characters if isinstance(facts, GenerateFacts | PretrainFacts) else facts.rows,
         notes=facts.warnings,
         seconds=time.monotonic() - started,
         steps=steps,
@@ -55,7 +56,7 @@ def summary(run: Run) -> str:
     tree = json.loads((run.folder / SCORES).read_text(encoding="utf-8"))
     everyone = {"this model": tree["metrics"], **tree.get("baselines", {})}
     names = list(tree["metrics"])
-    what = SCORED.get(tree["task"], "rows")
+    what = what_is_scored(tree["task"], names, "rows")
     rows = [(f"{tree['split']} ({tree['examples']:,} {what})", *(TITLES.get(name, name) for name in names))]
     for who, metrics in everyone.items():
         scores = [Score(**metrics[name]) for name in names]

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from seqlab.uses.classify import ClassifyRun
 from seqlab.uses.generate import GenerateRun
+from seqlab.uses.pretrain import PretrainRun
 from seqlab.uses.run import Run, read_facts, read_settings
 from seqlab.uses.translate import TranslateRun
 
-RUNS: dict[str, type[Run]] = {"classify": ClassifyRun, "translate": TranslateRun, "generate": GenerateRun}
+RUNS: dict[str, type[Run]] = {
+    "classify": ClassifyRun, "translate": TranslateRun, "generate": GenerateRun, "pretrain": PretrainRun,
+}    # fmt: skip
 """What can be done with a run, by its task."""
 
 

@@ -22,8 +22,10 @@ from seqlab.run import load
 from seqlab.settings import Settings, Wishes, completed, planned, read_file
 from seqlab.tasks.task import Files, Prepared, TaskFacts
 from seqlab.training.budget import Budget
+from seqlab.training.layering import Layering
 from seqlab.training.loop import Counters, Training
 from seqlab.training.progress import Progress, duration
+from seqlab.transfer import START, Source, put_in, save_start
 from seqlab.uses.run import BASELINE, CONFIG, Run, read_facts, write_run
 
 BASELINE_SHARE = 0.1
@@ -45,12 +47,17 @@ def train(
     epochs: float | None = None,
     steps: int | None = None,
     seed: int = 0,
+    start: str | Path = "",
     out: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
     quiet: bool = False,
 ) -> Run:
-    """Train a model on files and give back its run. `settings` are dotted keys: {"model.encoder.width": 64}."""
+    """Train a model on files and give back its run. `settings` are dotted keys: {"model.encoder.width": 64}.
+
+    `start` is the folder of a trained run whose body is put under this task.
+    """
     overrides: dict[str, Any] = {"data.train": _names(data), "training.seed": seed}
+    overrides |= {"transfer.start": str(start)} if start else {}
     overrides |= {f"data.{split}": _names(names) for split, names in (("valid", valid), ("test", test)) if names}
     budget = {"minutes": minutes, "epochs": epochs, "steps": steps}
     overrides |= {f"training.{key}": value for key, value in budget.items() if value is not None}
@@ -60,6 +67,8 @@ def train(
 
 def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, started: float) -> Run:
     """A new run. Nothing is written before the settings and the data have been looked at."""
+    source = source_of(wishes)
+    wishes = replace(wishes, adapt=source.adapt) if source else wishes
     first = wishes.settings()
     if not first.data.train:
         fix = f"Write: seqlab train {first.task.kind} {first.task.data_example}"
@@ -73,10 +82,21 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
     prepared = files.prepare(settings.data, settings.model)
     settings = _with_budget(settings, prepared)
     refuse_too_little(settings, prepared.facts, started)
-    sketch(settings.model, prepared.facts.parts)    # refuses parts that do not fit together
+    model = sketch(settings.model, prepared.facts.parts)    # refuses parts that do not fit together
+    taken = source.taken(model, settings) if source else {}
+    Layering.of(model, taken, settings.transfer)    # refuses what leaves nothing to learn
     with folder_beside(folder) as beside:
         write_run(beside, settings, prepared)
+        if source:
+            save_start(taken, beside)
+            progress.say(f"From {source.folder}: {sum(tensor.numel() for tensor in taken.values()):,} weights, the rest is new")
     return Session(folder, settings, prepared, files, progress, started).run()
+
+
+def source_of(wishes: Wishes) -> Source | None:
+    """The run to start from, where one is named."""
+    told = dict(wishes.overrides or {}).get("transfer.start") or dict((wishes.tree or {}).get("transfer") or {}).get("start")
+    return Source(str(told)) if told else None
 
 
 def resume(folder: Path, progress: Progress, started: float) -> Run:
@@ -113,6 +133,7 @@ class Session:
         if training.baseline and not (self.folder / BASELINE).exists():
             self.learn_baseline()
         counters = self.fit(resumed, reserve_for(self.prepared.facts))
+        (self.folder / START).unlink(missing_ok=True)
         return finish(self.folder, self.prepared, self.files, counters.step, self.started)
 
     def fit(self, resumed: bool, reserve: float) -> Counters:
@@ -120,7 +141,9 @@ class Session:
         settings, prepared = self.settings, self.prepared
         training = settings.training
         torch.manual_seed(training.seed)
-        model = build_model(settings.model, prepared.facts.parts).to(training.device)
+        model = build_model(settings.model, prepared.facts.parts)
+        layering = Layering.of(model, put_in(model, self.folder), settings.transfer)
+        model.to(training.device)
         self.progress.say(
             f"{count_parameters(model):,} parameters, {prepared.facts.amount}, "
             f"{_counted(torch.get_num_threads(), 'thread')}. Everything goes to {self.folder}"
@@ -133,7 +156,7 @@ class Session:
         trainer = Training(
             model, settings.task.objectives(settings.model), training, plan,
             load=prepared.load, validate=lambda some: prepared.validate(some, training.device),
-            budget=budget, folder=self.folder, progress=self.progress,
+            budget=budget, folder=self.folder, progress=self.progress, layering=layering,
         )
         if resumed:
             trainer.resume()

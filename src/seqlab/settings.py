@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from seqlab.tasks.generate import Generate
 from seqlab.tasks.pretrain import Pretrain
 from seqlab.tasks.task import Size, TaskConfig
 from seqlab.tasks.translate import Translate
+from seqlab.training.layering import TransferConfig
 from seqlab.training.loop import TrainConfig
 
 PRESETS = {
@@ -41,6 +42,7 @@ class Settings:
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()
     training: TrainConfig = TrainConfig()
+    transfer: TransferConfig = TransferConfig()
     decode: DecodeConfig = DecodeConfig()
 
 
@@ -54,6 +56,8 @@ class Wishes:
     """From a settings file, instead of a preset."""
     overrides: Mapping[str, Any] | None = None
     where: str = "settings"
+    adapt: Callable[[Tree, str], Tree] | None = None
+    """What puts the body of a trained run into a tree of settings, given the task."""
 
     def settings(self, size: Size | None = None) -> Settings:
         """The settings for data of this size. Called once before the data is read, to refuse mistakes early."""
@@ -64,11 +68,17 @@ class Wishes:
             tree = merge(preset_tree(self.task, self.preset, size or Size()), rest)
         else:
             tree = self.tree
+        if self.adapt is not None:
+            parts = dict(self.overrides or {}).get("transfer.parts")
+            told = merge(tree, {"transfer": {"parts": str(parts)}}) if parts else tree
+            tree = self.adapt(told, self.task or str(dict(tree.get("task", {})).get("kind", "")))
         tree = config.override(tree, self.overrides or {}, Settings)
         return config.build(Settings, tree, self.where)
 
     def model_name(self, settings: Settings) -> str:
         """What to call the model in the name of a folder: its preset, or the encoder that a settings file asks for."""
+        if start := settings.transfer.start:
+            return f"from-{Path(start).name}"
         if self.preset or self.tree is None:
             return self.preset or DEFAULT[self.task]
         return (settings.model.encoder or settings.model.decoder or settings.task).kind

@@ -203,12 +203,12 @@ class _Foresight(Metric):
     """What a language model makes of a text. `said`: nats of each example, −log p of all that it had to foresee.
 
     `meant`: characters and words of each example (`units_of`), whatever the model's own tokens are, so that models with
-    different tokens compare. Counts: nats, characters, words.
+    different tokens compare; a third column, where it is needed, has the pieces. Counts: nats, characters, words, pieces.
     """
 
     better = "lower"
 
-    def count(self, said: Float[np.ndarray, " N"], meant: Int[np.ndarray, "N 2"]) -> Num[np.ndarray, "N K"]:
+    def count(self, said: Float[np.ndarray, " N"], meant: Int[np.ndarray, "N M"]) -> Num[np.ndarray, "N K"]:
         return np.concatenate([said[:, None], meant], axis=1).astype(np.float64)
 
 
@@ -239,10 +239,7 @@ class PerplexityPerWordOrEnd(PerplexityPerWord):
 
 
 class PiecePerplexity(_Foresight):
-    """exp(nats / pieces), pieces being the model's own tokens. `meant` has a third column: the pieces of each example.
-
-    Of a model that sees both sides of a piece it is a pseudo-perplexity: its factors are no probability of the text.
-    """
+    """exp(nats / pieces), pieces being the model's own tokens. `meant` has a third column: the pieces of each example."""
 
     name, title, unit = "piece_perplexity", "perplexity per piece", "perplexity per piece of the model's own vocabulary"
 
@@ -251,26 +248,50 @@ class PiecePerplexity(_Foresight):
             return np.asarray(np.exp(share(counts[..., 0], counts[..., 3])), dtype=np.float64)
 
 
-# Blanks --------------------------------------------------------------------------------------------------------------
+# Of a model that sees both sides of a piece: its factors are no probability of the text, so the names say "pseudo".
 
 
-class _OfBlanks(Metric):
-    """About pieces that were hidden. `said` are the counts: pieces found, their nats, pieces hidden; pairs right, pairs."""
+class PseudoPiecePerplexity(PiecePerplexity):
+    """exp(nats / pieces), each piece foreseen from those before and after it."""
+
+    name, title = "pseudo_piece_perplexity", "pseudo-perplexity per piece"
+    unit = "pseudo-perplexity per piece of the model's own vocabulary, seen from both sides"
+
+
+class PseudoBitsPerCharacter(BitsPerCharacter):
+    """log₂ of the same, divided by the number of characters."""
+
+    name, title = "pseudo_bpc", "pseudo-bits per character"
+    unit = "pseudo-bits per character, pieces seen from both sides"
+
+
+class PseudoPerplexityPerWord(PerplexityPerWord):
+    """exp(nats / words) of the same."""
+
+    name, title = "pseudo_perplexity", "pseudo-perplexity per word"
+    unit = "pseudo-perplexity per word between spaces, pieces seen from both sides"
+
+
+# Pieces to be found --------------------------------------------------------------------------------------------------
+
+
+class _OfPieces(Metric):
+    """About pieces to be found. `said` are the counts: pieces found, their nats, pieces asked for; pairs right, pairs."""
 
     def count(self, said: Float[np.ndarray, "N K"], meant: object) -> Num[np.ndarray, "N K"]:
         return np.asarray(said, np.float64)
 
 
-class PieceLoss(_OfBlanks):
+class HiddenLoss(_OfPieces):
     """Mean −log p of the hidden pieces."""
 
-    name, title, unit, better = "loss", "loss", "nats per hidden piece", "lower"
+    name, title, unit, better = "loss", "loss in nats per piece", "nats per hidden piece", "lower"
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         return share(counts[..., 1], counts[..., 2])
 
 
-class PieceAccuracy(_OfBlanks):
+class HiddenAccuracy(_OfPieces):
     """The share of the hidden pieces that were held likeliest."""
 
     name, title, unit = "masked_accuracy", "accuracy on hidden pieces", "share of hidden pieces"
@@ -279,7 +300,19 @@ class PieceAccuracy(_OfBlanks):
         return share(counts[..., 0], counts[..., 2])
 
 
-class NextAccuracy(_OfBlanks):
+class WrittenLoss(HiddenLoss):
+    """Mean −log p of the pieces that are written, each after the right ones; the mark of the end does not count."""
+
+    unit = "nats per written piece, each after the right ones"
+
+
+class WrittenAccuracy(HiddenAccuracy):
+    """The share of them that were held likeliest."""
+
+    name, title, unit = "written_accuracy", "accuracy on written pieces", "share of written pieces, each after the right ones"
+
+
+class NextAccuracy(_OfPieces):
     """The share of pairs that were rightly said to follow each other, or not."""
 
     name, title, unit = "next_accuracy", "next-sentence accuracy", "share of pairs"

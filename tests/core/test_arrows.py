@@ -18,8 +18,8 @@ ALLOWED = {
     "decoders": MATHS | {"encoders"}, "decode": MATHS, "text_metrics": PARTS | {"metrics"}, "uses": RUN - {"run"},
     "model": MODEL, "objectives": MODEL, "data": CORE, "metrics": PARTS, "tasks": TASKS,
     "report": TASKS, "training": TASKS | {"report"}, "settings": TASKS | {"training"}, "run": RUN,
-    "finish": RUN, "session": RUN | {"finish"}, "answers": RUN, "demo": RUN | {"finish", "session"},
-    "cli": RUN | {"finish", "session", "answers", "demo"},
+    "transfer": RUN, "finish": RUN, "session": RUN | {"finish", "transfer"}, "answers": RUN, "demo": RUN | {"finish", "session"},
+    "labs": RUN | {"finish", "session", "transfer"}, "cli": RUN | {"finish", "session", "answers", "demo", "labs"},
     "__init__": RUN | {"session"},
 }    # fmt: skip
 

@@ -103,3 +103,14 @@ def test_a_damaged_file_is_told_plainly(tmp_path, name):
     (tmp_path / name).write_text("{")
     with pytest.raises(UserError, match="can't be read"):
         NGrams.load(tmp_path)
+
+
+@settings(deadline=None)
+@given(texts, texts, st.integers(1, 4))
+def test_a_guess_is_as_likely_as_anything(ids, other, order):
+    """Of all symbols, that of the definition with the highest chance; several may have it."""
+    order = min(order, len(ids))
+    model, p = NGrams.train(np.array(ids), 5, order), chances(ids, 5, order)
+    for at, guess in enumerate(model.guesses(np.array(other)).tolist()):
+        context = tuple(other[max(0, at - order + 1) : at])
+        assert p(context, guess) == pytest.approx(max(p(context, symbol) for symbol in range(5)), rel=1e-12)

@@ -287,6 +287,20 @@ def test_a_carried_state_makes_a_difference(tmp_path, folder):
     assert scores[True] < 0.8 * scores[False]
 
 
+@pytest.mark.parametrize(("name", "more"), [("cats", 0), ("lines", 1)])
+def test_a_score_is_the_perplexity_of_its_ids(name, more, request, seqlab):
+    """From log p of the text, by hand; a text that is a row also has an end, which is foreseen, too."""
+    run = request.getfixturevalue(name)
+    text = "the dog sat"
+    [logp] = run.score_texts([text])
+    [score] = run.score([text])
+    code, out, err = seqlab("predict", run.folder, text, "--score", "--json")
+
+    assert score.perplexity == pytest.approx(np.exp(-logp / (len(text) + more)))
+    assert score.bits_per_character == pytest.approx(-logp / np.log(2) / (len(text) + more))
+    assert code == 0 and json.loads(out) == score.to_json() and score.kind == "perplexity", err
+
+
 # Looking inside ------------------------------------------------------------------------------------------------------
 
 

@@ -84,24 +84,22 @@ def infill(ids: Ids, random: np.random.Generator, *, share: float, span: float) 
     """Spans of Poisson lengths with this mean, about `share` of all pieces, become one [MASK] each.
 
     A span of length 0 is a [MASK] where nothing is missing. Spans neither overlap nor touch, so that each has its own mask.
+    A mark within a span stays after the span's mask.
     """
-    budget = round(share * len(ids))
+    budget, taken = round(share * len(ids)), 0
     lengths: list[int] = []
-    while sum(lengths) < budget and len(lengths) < len(ids):
-        lengths.append(min(int(random.poisson(span)), budget - sum(lengths)))
-    # Between the spans lie the kept pieces: at least one between two spans, the rest dealt out by chance.
-    kept = len(ids) - sum(lengths)
-    if not lengths or kept < len(lengths) - 1:
+    while taken < budget and taken + len(lengths) < len(ids):
+        room = min(budget, len(ids) - len(lengths)) - taken                    # so many can go, with one kept between two spans
+        lengths.append(min(int(random.poisson(span)), room))
+        taken += lengths[-1]
+    if not lengths:
         return ids
-    edges = np.sort(random.choice(kept + 1, len(lengths), replace=False))      # kept pieces before each span
+    # Between the spans lie the kept pieces: at least one between two spans, the rest dealt out by chance.
+    edges = np.sort(random.choice(len(ids) - taken + 1, len(lengths), replace=False))    # kept pieces before each span
     order = random.permutation(np.array(lengths))
-    before = offsets_of(order)[:-1]
-    starts = edges + before
+    starts = edges + offsets_of(order)[:-1]
     drop = np.zeros(len(ids) + 1, np.int64)
     np.add.at(drop, starts, 1)
     np.add.at(drop, starts + order, -1)
-    hidden = np.cumsum(drop)[:-1] > 0
-    places = np.cumsum(~hidden)                                                # kept pieces up to each place
-    values = ids[~hidden]
-    assert len(places) == len(ids)
-    return np.insert(values, edges, MASK)
+    kept = (np.cumsum(drop)[:-1] == 0) | (ids < FIRST)
+    return np.insert(ids[kept], offsets_of(kept.astype(np.int64))[starts], MASK)

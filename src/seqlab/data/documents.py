@@ -108,15 +108,16 @@ class Pairs(Plan):
                 stop = min(max(stop, first + 2), last)
                 middle = int(random.integers(first + 1, stop))
                 if random.random() < 0.5:
-                    yield self._row(first, middle, middle, stop, document, document, 1)
+                    yield self._row(first, middle, middle, stop, document, 1)
                     first = stop
                 else:
-                    other, start, end = self._elsewhere(document, middle, random)
-                    yield self._row(first, middle, start, end, document, other, 0)
+                    left = room - int(starts[middle] - starts[first])
+                    other, start, end = self._elsewhere(document, middle, left, random)
+                    yield self._row(first, middle, start, end, other, 0)
                     first = middle
 
-    def _elsewhere(self, document: int, middle: int, random: np.random.Generator) -> tuple[int, int, int]:
-        """A stretch that does not begin like what follows here: of another document, where there is one."""
+    def _elsewhere(self, document: int, middle: int, room: int, random: np.random.Generator) -> tuple[int, int, int]:
+        """A stretch of about `room` ids that does not begin like what follows here: of another document, where there is one."""
         outer, starts = self.outer, self.starts
         for tries in itertools.count():
             other = int(random.integers(len(outer) - 1))
@@ -124,18 +125,20 @@ class Pairs(Plan):
             same_document = other == document and len(outer) > 2
             if not same_document and start != middle and (tries > 20 or not self._same(start, middle)):
                 break
-        stop = int(np.searchsorted(starts, starts[start] + self.room, side="right")) - 1
+        stop = int(np.searchsorted(starts, starts[start] + room, side="right")) - 1
         return other, start, int(min(max(stop, start + 1), outer[other + 1]))
 
     def _same(self, one: int, two: int) -> bool:
-        starts = self.starts
-        return bool(np.array_equal(self.ids[starts[one] : starts[one + 1]], self.ids[starts[two] : starts[two + 1]]))
+        """Whether two sentences have the same ids; the mark at a document's end is not among them."""
+        first, second = (self.ids[self.starts[place] : self.starts[place + 1]] for place in (one, two))
+        return bool(np.array_equal(first[first != SEP], second[second != SEP]))
 
-    def _row(self, first: int, middle: int, start: int, end: int, one: int, two: int, follows: int) -> Row:
-        starts, outer = self.starts, self.outer
+    def _row(self, first: int, middle: int, start: int, end: int, other: int, follows: int) -> Row:
+        """Sentences first to middle, and start to end of the document `other`."""
+        starts = self.starts
         a, b = int(starts[first]), int(starts[start])
-        a_size = int(starts[middle]) - a - (middle == outer[one + 1])
-        b_size = int(starts[end]) - b - (end == outer[two + 1])
+        a_size = int(starts[middle]) - a
+        b_size = int(starts[end]) - b - int(end == self.outer[other + 1])     # without the mark at the document's end
         keep = min(a_size, max(self.room // 2, self.room - b_size))
         return a + a_size - keep, keep, b, min(b_size, self.room - keep), follows
 

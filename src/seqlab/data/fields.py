@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from seqlab.data import sentences
 from seqlab.data.grams import Document, Grams
 from seqlab.data.read import DataConfig
-from seqlab.data.store import Ragged, concatenate, offsets_of
-from seqlab.data.text import SEP, SPECIAL, Characters, Tokenizer, sample
+from seqlab.data.store import Ragged, concatenate, marked, offsets_of
+from seqlab.data.text import CLS, SEP, SPECIAL, Characters, Tokenizer, sample
 
 TOKENIZER = "tokenizer.json"
 CHARACTERS = "tokenizer.characters.json"
@@ -100,20 +100,32 @@ class TokensReading(Reading):
     def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Encoded:
         first = self.tokenizer.encode(texts)
         if texts2 is None:
-            kept = shorten(first, self.config.length)
-            return Encoded({"text": kept}, _shortened(first, kept))
+            kept = shorten(first, self._room)
+            return Encoded({"text": marked(kept, *self._marks)}, _shortened(first, kept))
         second = self.tokenizer.encode(texts2)
-        text, most, most2 = joined(first, second, self.config.length)
-        segments = Ragged(_segments(most, most2), text.offsets)
-        return Encoded({"text": text, "segments": segments}, _cut_pairs(first, second, most, most2))
+        text, most, most2 = joined(first, second, self._room)
+        before, after = self._marks
+        segments = marked(Ragged(_segments(most, most2), text.offsets), [0] * len(before), [1] * len(after))
+        return Encoded({"text": marked(text, before, after), "segments": segments}, _cut_pairs(first, second, most, most2))
+
+    @property
+    def _marks(self) -> tuple[list[int], list[int]]:
+        """What stands before and after a text, or a pair of texts."""
+        return {"none": ([], []), "cls": ([CLS], [SEP]), "sep": ([SEP], [SEP])}[self.config.marks]
+
+    @property
+    def _room(self) -> int:
+        """Pieces that are kept beside the marks."""
+        return max(3, self.config.length - sum(map(len, self._marks)))
 
     def pieces(self, text: str, text2: str | None = None) -> list[list[str]]:
         first = self.tokenizer.pieces(text)
+        before, after = ([SPECIAL[mark] for mark in marks] for marks in self._marks)
         if text2 is None:
-            return [_kept(first, self.config.length)]
+            return [[*before, *_kept(first, self._room), *after]]
         second = self.tokenizer.pieces(text2)
-        most, most2 = _shares_of(first, second, self.config.length)
-        return [[*_kept(first, most), SPECIAL[SEP], *_kept(second, most2)]]
+        most, most2 = _shares_of(first, second, self._room)
+        return [[*before, *_kept(first, most), SPECIAL[SEP], *_kept(second, most2), *after]]
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)

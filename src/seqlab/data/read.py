@@ -56,6 +56,8 @@ class DataConfig:
     """How text is cut into pieces."""
     target_tokens: TokensConfig | None = None
     """How the written side is cut, where there is one; empty: as the side that is read."""
+    marks: Literal["none", "cls", "sep"] = "none"
+    """What stands around a text: nothing; [CLS] text [SEP], as for BERT; or [SEP] text [SEP], as between documents."""
     length: Positive = 512
     """Pieces kept of a text: of a longer one a third from its head, the rest from its tail. Longer pairs are not trained on."""
     sentences: Positive = 60

@@ -112,6 +112,8 @@ def pad(ragged: Ragged, rows: NDArray[np.int64]) -> Seq | Nested:
 
 def marked(rows: Ragged, before: Sequence[int], after: Sequence[int]) -> Ragged:
     """The rows with these ids before and after each of them."""
+    if not before and not after:
+        return rows
     sizes = rows.sizes()
     offsets = offsets_of(sizes + len(before) + len(after))
     values = np.empty(offsets[-1], np.int64)

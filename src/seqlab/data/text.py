@@ -26,6 +26,7 @@ from seqlab.config import Positive, Variant
 from seqlab.data.store import Ragged, offsets_of
 from seqlab.data.unigram import learn_pieces
 from seqlab.errors import UserError
+from seqlab.files import sha256
 
 SPECIAL = ("[PAD]", "[UNK]", "[SEP]", "[CLS]", "[MASK]", "[BOS]", "[EOS]")
 PAD, UNK, SEP, CLS, MASK, BOS, EOS = range(len(SPECIAL))
@@ -327,6 +328,26 @@ class Unigram(TokensConfig, kind="unigram"):
         inner.add_special_tokens(list(SPECIAL))
         inner.normalizer, inner.pre_tokenizer, inner.decoder = normalizer, spaces, decoders.Metaspace()
         return Tokenizer(inner)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromRun(TokensConfig, kind="run"):
+    """The tokenizer of a trained run, as it is: what a pretrained body was trained with."""
+
+    folder: str
+    """The run folder."""
+    mark: str = ""
+    """Hash of its tokenizer.json, so that another one is noticed."""
+
+    def train(self, texts: Iterable[str]) -> Tokenizer:
+        path = Path(self.folder) / "tokenizer.json"
+        if self.mark and path.exists() and sha256(path) != self.mark:
+            raise UserError(
+                what=f"{path} is not the tokenizer that data.tokens.mark tells of.",
+                why="Its ids may stand for other pieces of text.",
+                fix="Start again with --from and the run that you mean.",
+            )
+        return Tokenizer.load(path)
 
 
 def _numbered(counts: Counter[str], least: int, most: int | None = None) -> dict[str, int]:

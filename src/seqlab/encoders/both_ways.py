@@ -87,6 +87,11 @@ class BothWaysEncoder(Encoder):
         last = states[torch.arange(x.rows, device=states.device), x.lengths - 1]
         return x.with_values(states, summary=torch.cat([last[:, :width], states[:, 0, width:]], dim=-1))
 
+    def seeing(self, x: Seq) -> Seq:
+        """The last layer's states (B T 2D) as they are where nothing is hidden: each knows its own word, too."""
+        turned = reverse(x)
+        return x.with_values(_beside(self._through(self.ahead, x)[-1], self._through(self.back, turned)[-1], turned))
+
     def _through(self, stack: Iterable[RecurrentEncoder], x: Seq) -> list[Tensor]:
         """The states of every layer, each B T D."""
         found: list[Tensor] = []

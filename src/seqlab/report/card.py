@@ -72,7 +72,13 @@ def _labels(scores: Scores, most: int = 30) -> list[str]:
 
 
 def _commands(report: Report) -> str:
-    shell, python = _USES.get(report.task, _USES["classify"])
+    task = report.task
+    if task == "pretrain":
+        task = {"causal": "generate", "denoise": "denoise", "masked+next": "masked+next"}.get(report.objective, "masked")
+    shell, python = _USES.get(task, _USES["classify"])
+    if report.task == "pretrain":
+        shell += "\nseqlab train classify reviews.csv --from ."
+        python = python.replace("run.score_texts", "run.score").replace("# log p of each", "# perplexity, bits per character")
     if report.task == "translate" and not report.maps:    # it has no attention to show
         shell = shell.rpartition("\n")[0]
     if report.number:
@@ -102,6 +108,34 @@ _USES = {
         'seqlab explain . "a text of yours" --out map.html',
         'run.predict(["how it begins"])[0].text\n'
         'run.score_texts(["a text of yours"])    # log p of each',
+    ),
+    "masked": (
+        'seqlab predict . "the [MASK] was"\n'
+        'seqlab predict . "a text of yours" --score\n'
+        'seqlab predict . "a text of yours" --embed --json\n'
+        "seqlab evaluate . more.txt\n"
+        'seqlab explain . "the [MASK] was" --out map.html',
+        'run.predict(["the [MASK] was"])[0].blanks\n'
+        'run.score(["a text of yours"])[0].perplexity    # a pseudo-perplexity\n'
+        'run.embed(["a text of yours"])[0].vector',
+    ),
+    "masked+next": (
+        'seqlab predict . "the [MASK] was"\n'
+        "seqlab predict . $'a text\\tthe next one'\n"
+        'seqlab predict . "a text of yours" --embed --json\n'
+        "seqlab evaluate . more.txt\n"
+        'seqlab explain . "the [MASK] was" --out map.html',
+        'run.predict(["the [MASK] was"])[0].blanks\n'
+        'run.predict([("a text", "the next one")])[0].label\n'
+        'run.embed(["a text of yours"])[0].vector',
+    ),
+    "denoise": (
+        'seqlab predict . "the [MASK] was late"\n'
+        'seqlab predict . "a text of yours" --embed --json\n'
+        "seqlab evaluate . more.txt\n"
+        'seqlab explain . "the [MASK] was late" --out map.html',
+        'run.predict(["the [MASK] was late"])[0].text\n'
+        'run.embed(["a text of yours"])[0].vector',
     ),
 }
 """By task: what to type, and what to write in Python."""
@@ -135,6 +169,10 @@ _LIMITS = {
     "generate": (
         "- What it writes is likely, not true: it knows how texts go on, not what is the case.",
         "- It can repeat passages of its training text word for word.",
+    ),
+    "pretrain": (
+        "- What it writes or fills in is likely, not true: it knows how texts go, not what is the case.",
+        "- Its vectors tell texts apart roughly. For a task of your own, put it under that task with --from and a few labels.",
     ),
 }
 

@@ -128,7 +128,8 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(step * place, 12) for place in range(first, last + 1)]
+    decimals = 12 - math.floor(math.log10(step))    # rounds away what adding up in binary leaves
+    return [round(step * place, decimals) for place in range(first, last + 1)]
 
 
 def powers_of_ten(low: float, high: float, most: int = 6) -> list[float]:

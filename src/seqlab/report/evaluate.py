@@ -21,24 +21,32 @@ from seqlab.text_metrics import (
     CharacterErrorRate,
     Chrf,
     ChrfLower,
+    HiddenAccuracy,
+    HiddenLoss,
     NextAccuracy,
-    PiecePerplexity,
     PerplexityPerWord,
-    PieceAccuracy,
-    PieceLoss,
+    PiecePerplexity,
+    PseudoBitsPerCharacter,
+    PseudoPerplexityPerWord,
+    PseudoPiecePerplexity,
     References,
     SacreMetric,
     SequenceErrorRate,
     Texts,
     TokenErrorRate,
+    WrittenAccuracy,
 )
 
 SHARES: tuple[type[Metric], ...] = (
-    Accuracy, MacroF1, R2, TokenErrorRate, CharacterErrorRate, SequenceErrorRate, PieceAccuracy, NextAccuracy,
+    Accuracy, MacroF1, R2, TokenErrorRate, CharacterErrorRate, SequenceErrorRate, HiddenAccuracy, WrittenAccuracy,
+    NextAccuracy,
 )    # fmt: skip
 HUNDREDS: tuple[type[Metric], ...] = (Bleu, Chrf, BleuLower, ChrfLower)
 """Metrics that run from 0 to 100."""
-OPEN: tuple[type[Metric], ...] = (MSE, MAE, BitsPerCharacter, PerplexityPerWord, PiecePerplexity, PieceLoss)
+OPEN: tuple[type[Metric], ...] = (
+    MSE, MAE, BitsPerCharacter, PerplexityPerWord, PiecePerplexity, PseudoBitsPerCharacter, PseudoPerplexityPerWord,
+    PseudoPiecePerplexity, HiddenLoss,
+)    # fmt: skip
 """Metrics without an upper end."""
 METRICS: tuple[type[Metric], ...] = (*SHARES, *HUNDREDS, *OPEN)
 TITLES = {metric.name: metric.title for metric in METRICS}
@@ -262,6 +270,18 @@ def evaluate_language_model(
     return _evaluate(metrics or [BitsPerCharacter(), PerplexityPerWord()], nats, units, task, seconds, baselines)
 
 
+def evaluate_pieces(
+    said: Float[np.ndarray, "N ..."],
+    meant: Num[np.ndarray, "N K"],
+    metrics: Sequence[Metric],
+    *,
+    seconds: float = 0.0,
+    baselines: Mapping[str, Scores] | None = None,
+) -> Scores:
+    """Scores of a pretrained model: from the nats of sentences and their units, or from counts of pieces that were found."""
+    return _evaluate(metrics, said, meant, "pretrain", seconds, baselines)
+
+
 def _evaluate(
     metrics: Sequence[Metric], said: Any, meant: Any, task: str, seconds: float, baselines: Mapping[str, Scores] | None
 ) -> Scores:
@@ -337,7 +357,8 @@ def verdict(scores: Scores, name: str = "bow") -> str:
         return f"Level with {name} in {title}: prefer the cheaper of the two."
     if gain > 0:
         return f"Ahead of {name} by {amount}{doubt}."
-    return f"{name} is better by {amount}: use it{doubt}."
+    advice = "train longer" if scores.task == "pretrain" else "use it"    # nobody puts n-grams under another task
+    return f"{name} is better by {amount}: {advice}{doubt}."
 
 
 # Writing it down -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,9 +14,9 @@ from torch import Tensor, nn
 from seqlab.encoders.wrap import Unchanged
 from seqlab.inputs.bag import BagInput
 from seqlab.inputs.nested import Inner
-from seqlab.model import Model
+from seqlab.model import Filler, Model
 from seqlab.outputs.heads import DirectHead, LinearHead
-from seqlab.parts import Batch, Input
+from seqlab.parts import Batch, Filling, Input
 from seqlab.seq import Seq
 
 
@@ -32,6 +34,21 @@ def contributions(model: Model, batch: Batch, inner: bool = False) -> Float[np.n
         shares = (call.gradient * call.seq.values).sum(dim=-1) * call.seq.mask                # G T
         found[call.rows.numpy(), : shares.shape[1]] = shares.detach().float().cpu().numpy()
     return found
+
+
+def blank_contributions(model: Filler, batch: Batch, wanted: int) -> Float[np.ndarray, " T"]:
+    """What each piece of the one row of a batch adds to the score of the id `wanted` at its first place.
+
+    The score is log p, of two directions the mean of both, so that scores that rise together change nothing.
+    """
+    def score(output: Filling) -> Tensor:
+        sides = output.vectors.split(len(output.vectors) // (1 + model.places.halves))
+        logs = [output.vocabulary(side[:1]).float().log_softmax(dim=-1)[0, wanted] for side in sides]
+        return torch.stack(logs).mean()
+
+    [call] = _gradients(model, batch, model.input, score)
+    shares = (call.gradient * call.seq.values).sum(dim=-1)[0]
+    return shares.detach().float().cpu().numpy()
 
 
 def gram_contributions(model: Model, batch: Batch) -> Float[np.ndarray, " T"]:
@@ -76,8 +93,10 @@ class _Call:
     gradient: Tensor
 
 
-def _gradients(model: Model, batch: Batch, reader: Input) -> list[_Call]:
-    """Every call of `reader`, with the gradient of the answers' score."""
+def _gradients(
+    model: Model | Filler, batch: Batch, reader: Input, score: Callable[[Any], Tensor] | None = None
+) -> list[_Call]:
+    """Every call of `reader`, with the gradient of a score of the output: unless told, that of the answers."""
     rows: list[Tensor] = []
     seen: list[Seq] = []
 
@@ -91,8 +110,9 @@ def _gradients(model: Model, batch: Batch, reader: Input) -> list[_Call]:
     model.eval()
     try:
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):    # cuDNN's recurrent layers can't, outside training
-            score = answer_score(model(batch).reply.scores)
-            gradients = torch.autograd.grad(score, [leaf.values for leaf in seen])
+            output = model(batch)
+            total = score(output) if score else answer_score(output.reply.scores)
+            gradients = torch.autograd.grad(total, [leaf.values for leaf in seen])
     finally:
         hook.remove()
     return [_Call(*call) for call in zip(rows, seen, gradients, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -20,10 +20,19 @@ from seqlab.report.evaluate import LOWER, TITLES, Score, Scores, number, verdict
 
 WORDS = {"train": "training", "valid": "validation"}
 """Splits whose names are not words."""
-COUNTED = {"translate": "pairs", "generate": "characters"}
+COUNTED = {"translate": "pairs", "generate": "characters", "pretrain": "characters"}
 """What the amounts of data are of, where they are not called examples."""
 SCORED = {"translate": "texts", "generate": "lines"}
 """What is scored one by one, where it is not called an example."""
+PRETRAINED = {
+    "causal": "continues a text",
+    "masked": "fills the blanks of a text",
+    "masked+next": "fills the blanks of a text and says whether one text follows another",
+    "blank": "finds each word of a text from all around it",
+    "both-ways": "finds each word of a text from each of its sides",
+    "denoise": "repairs a text",
+}
+"""What a pretrained model does, by its objective."""
 BY = {"characters": "character by character", "words": "word by word"}
 """How a language model writes, by the kind of its tokens; of other kinds, piece by piece."""
 LOGGED = {"token_error_rate": "valid_errors"}
@@ -35,6 +44,14 @@ SIMPLE = {
 """Baselines that do not say by their names what they do."""
 
 
+def what_is_scored(task: str, metrics: Iterable[str], otherwise: str) -> str:
+    """What is scored one by one, told from the task or, of a pretrained model, from its metrics."""
+    if task != "pretrain":
+        return SCORED.get(task, otherwise)
+    found = {"next_accuracy": "pairs", "masked_accuracy": "blocks", "written_accuracy": "blocks"}
+    return next((found[name] for name in reversed(list(metrics)) if name in found), "sentences")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Example:
     """An example that went wrong."""
@@ -43,7 +60,7 @@ class Example:
     meant: str
     said: str
     score: float
-    """Probability the model gave its wrong label; for numbers, the error; for translations, chrF; else bits per character."""
+    """Probability of the wrong label or piece; for numbers, the error; for translations, chrF; for text, how it surprised."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +107,13 @@ class Report:
     def recipe(self) -> str:
         """The parts, in words: "tokens → lstm → max → linear", "tokens → lstm both ways → lstm with late attention"."""
         model = self.settings.get("model") or {}
-        parts = [model.get(part) for part in ("input", "encoder", "pool", "head")]
+        parts = [model.get(part) for part in ("input", "encoder", "pool", "head", "places")]
         return " → ".join([_part(part) for part in parts if part] + [_decoder(part) for part in [model.get("decoder")] if part])
+
+    @property
+    def objective(self) -> str:
+        """Of a pretrained model: what it learnt."""
+        return str((self.settings.get("task") or {}).get("objective", "masked"))
 
     @property
     def purpose(self) -> str:
@@ -101,6 +123,8 @@ class Report:
         if self.task == "generate":
             tokens = (self.settings.get("data") or {}).get("tokens") or {}
             return f"continues a text, {BY.get(str(tokens.get('kind')), 'piece by piece')}"
+        if self.task == "pretrain":
+            return PRETRAINED[self.objective] + "; it is meant to be put under other tasks"
         if self.number:
             return "predicts a number for a text"
         labels = [f"“{label}”" for label in self.scores.labels]
@@ -116,7 +140,7 @@ class Report:
     @property
     def scored(self) -> str:
         """What was scored, one by one."""
-        return SCORED.get(self.task, "examples")
+        return what_is_scored(self.task, self.scores.metrics, "examples")
 
     @property
     def training(self) -> str:
@@ -269,12 +293,17 @@ def _curves(report: Report) -> str:
     keys = {name: LOGGED.get(name, f"valid_{name}") for name in names}
     kept = _kept(metrics, keys[names[0]], -1.0 if names[0] in LOWER else 1.0)
     span = (0.0, max(steps))
-    drawn = [chart.line_chart("loss", losses, span=span)]
+    bests = {
+        name: (float(kept["step"]), float(kept[key])) for name, key in keys.items() if math.isfinite(kept.get(key, math.nan))
+    }
+    drawn = [chart.line_chart("loss", losses, span=span, best=bests.get("loss"))]
     for name, key in keys.items():
-        best = (float(kept["step"]), float(kept[key])) if math.isfinite(kept.get(key, math.nan)) else None
+        if name == "loss":    # it is drawn already
+            continue
+        best = bests.get(name)
         curve = _curve(metrics, key, "valid")
         if curve.points:
-            drawn.append(chart.line_chart(TITLES.get(name, name), [curve], span=span, best=best, log=name == "perplexity"))
+            drawn.append(chart.line_chart(TITLES.get(name, name), [curve], span=span, best=best, log="perplexity" in name))
     if len(drawn) % 2:    # one more makes two rows of two
         drawn.append(chart.line_chart("learning rate", [_curve(metrics, "rate", "")], span=span))
     cards = "".join(f'<div class="card">{one}</div>' for one in drawn if one)
@@ -309,10 +338,10 @@ def _lengths(report: Report) -> str:
 def _worst(report: Report) -> str:
     if not report.worst:
         return ""
-    title, header, note = _WORST["number" if report.number else report.task]
+    kind = _worst_kind(report)
+    title, header, note = _WORST[kind]
     cells = [
-        (one.text, *(() if report.task == "generate" else (one.meant, one.said)), _worst_score(report.task, one.score))
-        for one in report.worst
+        (one.text, *((one.meant, one.said) if "meant" in header else ()), _worst_score(kind, one.score)) for one in report.worst
     ]
     last = len(header) - 1
     head = "".join(f"<th{' class=l' if place < last else ''}>{name}</th>" for place, name in enumerate(header))
@@ -328,11 +357,19 @@ def _worst(report: Report) -> str:
     )
 
 
-def _worst_score(task: str, score: float) -> str:
-    return f"{score:.1f}" if task == "translate" else f"{score:.2f}" if task == "generate" else number(score)
+def _worst_kind(report: Report) -> str:
+    """Which of the tables below it is."""
+    if report.task != "pretrain":
+        return "number" if report.number else report.task
+    return {"masked_accuracy": "masked", "written_accuracy": "denoise"}.get([*report.scores.metrics][1], "sentences")
+
+
+def _worst_score(kind: str, score: float) -> str:
+    return f"{score:.1f}" if kind == "translate" else f"{score:.2f}" if kind in ("generate", "sentences") else number(score)
 
 
 _OFTEN = "Often these are mistakes in the data, or texts that say too little: worth reading first."
+_UNFORESEEN = "Names, other languages and mistakes in the data are what a language model does not foresee: worth reading first."
 _WORST = {
     "classify": ("The mistakes it is surest of", ("text", "meant", "said", "sure of it"), _OFTEN),
     "number": ("The largest errors", ("text", "meant", "said", "error"), _OFTEN),
@@ -344,8 +381,15 @@ _WORST = {
     "generate": (
         "What surprised it most",
         ("line", "bits per character"),
-        "Names, other languages and mistakes in the data are what a language model does not foresee: worth reading first.",
+        _UNFORESEEN,
     ),
+    "sentences": ("What surprised it most", ("sentence", "bits per character"), _UNFORESEEN),
+    "masked": (
+        "The mistakes it is surest of",
+        ("text", "meant", "said", "sure of it"),
+        "Of the first blocks that were scored. The missing piece is a word or a part of one; what it says is often as right.",
+    ),
+    "denoise": ("What it repaired worst", ("text", "nats per piece"), "By the loss over the whole block, which it read spoilt."),
 }
 """By task: the title, the header and what to think of it."""
 

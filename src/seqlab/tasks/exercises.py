@@ -32,6 +32,8 @@ from seqlab.tasks.task import NO_CHANCE, Chance
 
 INFERENCE_TOKENS = 8_192
 """Padded ids in a batch when nothing has to be kept for a backward pass."""
+SHORT = 0.1
+"""Share of the texts to be repaired that are cut at the end of a sentence."""
 SCORES = 8_000_000
 """Scores over the vocabulary that are there at once."""
 
@@ -194,14 +196,20 @@ class Everywhere(Exercise):
 
 
 class Repair(Exercise):
-    """A noisy copy is read, the text itself is written."""
+    """A noisy copy is read, the text itself is written.
+
+    A tenth of the blocks end with one of their sentences: a model that only ever saw full blocks would write one for every
+    text, however short.
+    """
 
     def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
         read, written = [], []
         for row in rows:
             ids, random = self.ids(row), row_random(*chance, int(row[START]))
             starts = sentence_starts(self.text.offsets, int(row[START]), len(ids))
-            noises = self.noises
+            ends, noises = starts[starts > 0], self.noises
+            if len(ends) and random.random() < SHORT:
+                ids = ids[: random.choice(ends)]
             noisy = corrupt(ids, starts, random, kinds=noises.kinds, share=noises.share, span=noises.span)
             read.append(np.concatenate([noisy, [EOS]]))
             written.append(np.concatenate([[BOS], ids, [EOS]]))

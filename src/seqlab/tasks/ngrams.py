@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,47 @@ class NGrams:
             chance = seen + np.where(known, table.rest[context], 1.0) * chance
             context = np.concatenate([[-1], place[:-1]])[: len(ids)]
         return np.asarray(-np.log(chance))
+
+    def guesses(self, ids: Integer[np.ndarray, " T"]) -> Int[np.ndarray, " T"]:
+        """The likeliest id at each place after the ids before it; the first ones have shorter contexts."""
+        ids = ids.astype(np.int64)
+        guessed = np.zeros(len(ids), np.int64)
+        context = np.zeros(len(ids), np.int64)
+        for table, best in zip(self.orders, self._best, strict=True):
+            known = context >= 0
+            guessed = np.where(known, best[context], guessed)
+            place = np.where(known, table.find(context * self.symbols + ids), -1)
+            context = np.concatenate([[-1], place[:-1]])[: len(ids)]
+        return guessed
+
+    @cached_property
+    def _best(self) -> list[Int[np.ndarray, " P"]]:
+        """By order: the likeliest id after each context.
+
+        It is among the ids that were seen after the context, or it is the likeliest after the context without its first
+        id: all other ids have but a fixed share of what they have there, so no table over the vocabulary is needed.
+        """
+        found: list[np.ndarray] = []
+        chances = np.full(1, 1 / self.symbols)       # of the n-grams one shorter than those of a table
+        guess, most = np.zeros(1, np.int64), chances      # of their contexts
+        shorter = np.zeros(1, np.int64)              # for each context of a table: its place without the first id
+        for number, table in enumerate(self.orders):
+            context, last = np.divmod(table.keys, self.symbols)
+            if number == 0:
+                ends = np.zeros(len(last), np.int64)                                # all are the empty n-gram, then one id
+            else:
+                ends = self.orders[number - 1].find(shorter[context] * self.symbols + last)
+            chances = table.share + table.rest[context] * chances[ends]
+            order = np.lexsort((last, -chances, context))                           # the likeliest of each context first
+            places, first = np.unique(context[order], return_index=True)
+            below, rest = guess[shorter], table.rest * most[shorter]
+            guess, most = below.copy(), rest.copy()
+            top = order[first]
+            better = chances[top] >= rest[places]
+            guess[places[better]], most[places[better]] = last[top[better]], chances[top[better]]
+            found.append(guess)
+            shorter = ends                                                          # an n-gram is a context of the next table
+        return found
 
     def save(self, folder: Path) -> None:
         """Keys and counts; all else follows from them."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from torch import nn
 
 from seqlab import __version__
@@ -36,10 +35,9 @@ from seqlab.tasks.exercises import (
     PairedBlanks,
     Pieces,
     Repair,
-    answered,
 )
 from seqlab.tasks.ngrams import NGrams
-from seqlab.tasks.surprise import sums
+from seqlab.tasks.tally import foreseen, scored, sentence_units
 from seqlab.tasks.task import (
     NO_CHANCE,
     Chance,
@@ -57,11 +55,16 @@ from seqlab.tasks.task import (
 from seqlab.tasks.text_files import TOKENIZER, Flow, TextFiles, load_tokenizer
 from seqlab.text_metrics import (
     BitsPerCharacter,
+    HiddenAccuracy,
+    HiddenLoss,
     NextAccuracy,
-    PiecePerplexity,
     PerplexityPerWord,
-    PieceAccuracy,
-    PieceLoss,
+    PiecePerplexity,
+    PseudoBitsPerCharacter,
+    PseudoPerplexityPerWord,
+    PseudoPiecePerplexity,
+    WrittenAccuracy,
+    WrittenLoss,
     units_of,
 )
 
@@ -104,6 +107,7 @@ class Pretrain(TaskConfig, kind="pretrain"):
     """Mean length of the spans of infill."""
 
     example: ClassVar[str] = "the [MASK] was"
+    """Of a causal run, a beginning instead (`PretrainRun.example`)."""
     data_example: ClassVar[str] = "texts.txt"
 
     def __post_init__(self) -> None:
@@ -181,9 +185,13 @@ class Pretrain(TaskConfig, kind="pretrain"):
     @property
     def metrics(self) -> list[Metric]:
         """What is scored, the deciding metric first."""
-        if self.objective in EVERYWHERE:
+        if self.objective == "causal":
             return [PiecePerplexity(), BitsPerCharacter(), PerplexityPerWord()]
-        return [PieceLoss(), PieceAccuracy(), *([NextAccuracy()] if self.objective == "masked+next" else [])]
+        if self.objective in EVERYWHERE:
+            return [PseudoPiecePerplexity(), PseudoBitsPerCharacter(), PseudoPerplexityPerWord()]
+        if self.objective == "denoise":
+            return [WrittenLoss(), WrittenAccuracy()]
+        return [HiddenLoss(), HiddenAccuracy(), *([NextAccuracy()] if self.objective == "masked+next" else [])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,77 +290,29 @@ class PretrainPrepared(Prepared):
     def load(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
         return self.training.batch(rows, chance)
 
+    def checked(self, split: str) -> tuple[Exercise, np.ndarray, np.ndarray]:
+        """The exercise on a split, where its sentences begin, and their characters and words (N 2)."""
+        store = self.stores[split]
+        return self.task.exercise(store.fields["text"], self.pieces), store.fields["text"].offsets, sentence_units(store)
+
     def validate(self, model: nn.Module, device: str) -> Checked:
         assert isinstance(model, Filler | Writer)
-        store = self.stores["valid"]
-        tally = scored(model, self.task.exercise(store.fields["text"], self.pieces), CHECKED, device)
-        said, meant = tally.for_metrics(self.task, store)
+        exercise, offsets, units = self.checked("valid")
+        tally = scored(model, exercise, CHECKED, device)
+        said, meant = tally.for_metrics(offsets, units)
         scores = {f"valid_{metric.name}": metric(said, meant) for metric in self.task.metrics}
-        scores.pop("valid_loss", None)
-        loss = float(tally.rows[:, NATS].sum() / max(1.0, tally.rows[:, PIECES].sum()))
-        return Checked(-loss, loss, {"valid_loss": loss, **scores})
+        return Checked(-tally.loss, tally.loss, scores | {"valid_loss": tally.loss})
 
     def learn_baseline(self, folder: Path) -> str:
         ngrams = NGrams.train(self.stores["train"].fields["text"].values, self.facts.symbols["text"], GRAMS)
         ngrams.save(folder)
-        return f"Baseline {GRAMS}-gram counted"
+        exercise, offsets, units = self.checked("valid")
+        metric = self.task.metrics[0]
+        value = metric(*foreseen(ngrams, exercise, CHECKED).for_metrics(offsets, units))
+        return f"Baseline {ngrams.order}-gram: valid {metric.title} {value:.4g}"
 
 
-# Scoring ---------------------------------------------------------------------------------------------------------
-
-HITS, NATS, PIECES, RIGHT, ASKED = range(5)
-"""Columns of a tally: pieces found, their nats, pieces asked for; rows judged rightly, and rows."""
-
-
-@dataclass(frozen=True)
-class Tally:
-    """How an exercise was done: one row of counts for each block, or pair of segments."""
-
-    rows: np.ndarray
-    nats: np.ndarray
-    """Where every piece of the text is foreseen: the nats of each of the first ones, in their order; else empty."""
-
-    def for_metrics(self, task: Pretrain, store: Store) -> tuple[np.ndarray, np.ndarray]:
-        """What the task's metrics take: the nats of each sentence and its units, or the counts twice."""
-        if task.objective not in EVERYWHERE:
-            return self.rows, self.rows
-        return by_sentence(self.nats, store.fields["text"].offsets, sentence_units(store))
-
-
-def sentence_units(store: Store) -> np.ndarray:
-    """Characters and words of each sentence (N 2)."""
-    return np.stack([store.arrays["characters"], store.arrays["words"]], axis=1).astype(np.int64)
-
-
-def by_sentence(nats: np.ndarray, offsets: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Nats of each whole sentence that was scored, and its characters, words and pieces (N 3)."""
-    count = max(1, int(np.searchsorted(offsets, len(nats), side="right")) - 1)
-    offsets = np.minimum(np.asarray(offsets[: count + 1], np.int64), len(nats))
-    return sums(nats, offsets), np.concatenate([units[:count], np.diff(offsets)[:, None]], axis=1)
-
-
-@torch.no_grad()
-def scored(model: Filler | Writer, exercise: Exercise, most: int | None, device: str = "cpu") -> Tally:
-    """The exercise done by the model, on the first `most` ids of its text; hidden is what chance hides at seed 0."""
-    model.eval()
-    everywhere = isinstance(exercise, Continue | Everywhere)
-    nats = np.zeros(min(exercise.length, most or exercise.length) if everywhere else 0)
-    tallies = []
-    for rows in exercise.fixed(most):
-        batch = exercise.batch(rows)
-        output = model(batch.to(torch.device(device)))
-        found = answered(output, batch.to(torch.device(device)))
-        counts = np.zeros((len(rows), 5))
-        np.add.at(counts[:, HITS], found.rows, found.hits)
-        np.add.at(counts[:, NATS], found.rows, found.nats)
-        np.add.at(counts[:, PIECES], found.rows, 1)
-        if batch.target is not None:
-            said = output.reply.scores.argmax(dim=-1).cpu()
-            counts[:, RIGHT], counts[:, ASKED] = (said == batch.target).numpy(), 1
-        for row, (start, width, _) in enumerate(rows.tolist() if everywhere else ()):
-            nats[start : start + width] = found.nats[found.rows == row]
-        tallies.append(counts)
-    return Tally(np.concatenate(tallies), nats)
+# Other texts ------------------------------------------------------------------------------------------------------
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[Ragged, np.ndarray]:

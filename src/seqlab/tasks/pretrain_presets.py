@@ -86,12 +86,14 @@ def _layers(width: int, layers: int, heads: int, positions: Tree, **more: object
 
 def _bert(width: int, layers: int, heads: int, context: int, offset: int, following: bool) -> Tree:
     positions = {"kind": "learned", "length": context, "offset": offset}
-    encoder = _layers(width, layers, heads, positions, embedding_norm=True, epsilon=1e-12 if following else 1e-5)
+    epsilon = 1e-12 if following else 1e-5
+    encoder = _layers(width, layers, heads, positions, embedding_norm=True, epsilon=epsilon)
     tokens = {"kind": "tokens", "width": width, "scale": 0.02}
+    places = {"kind": "vocabulary", "epsilon": epsilon}
     head = {"kind": "linear", "hidden": [width], "activation": "tanh"} if following else None
     model = {"input": tokens, "encoder": encoder, "pool": {"kind": "first"} if following else None, "head": head}
     return {
-        "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}}, "model": model | {"places": {"kind": "vocabulary"}, "decoder": None},
+        "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}}, "model": model | {"places": places, "decoder": None},
         "task": {"objective": "masked+next" if following else "masked", "context": context},
         "training": {"rate": 1e-4, "batch_tokens": 8 * context, "warmup": 0.01},
     }

@@ -27,6 +27,7 @@ from seqlab.tasks.task import Chance, Checked
 from seqlab.training.budget import Budget
 from seqlab.training.checkpoint import Checkpoints, fill, optimiser_tensors, restore_optimiser, save_weights, weights_of
 from seqlab.training.crew import Crew
+from seqlab.training.layering import Layering
 from seqlab.training.optim import Average, Decay, make_optimiser, rate_factor
 from seqlab.training.progress import Progress, duration, thousands
 
@@ -130,6 +131,7 @@ class Training:
         budget: Budget,
         folder: Path,
         progress: Progress,
+        layering: Layering | None = None,
     ) -> None:
         assert config.rate is not None
         self.model, self.objectives, self.config = model, objectives, config
@@ -139,7 +141,8 @@ class Training:
         workers = 1 if plan.carries or self.device.type != "cpu" else config.workers or 1
         self.crew = Crew(model, workers, config.seed)
         self.average = Average(model, config.average)
-        self.optimiser = make_optimiser(model, config.rate, config.weight_decay)
+        self.layering = layering or Layering()
+        self.optimiser = make_optimiser(model, config.rate, config.weight_decay, self.layering)
         self.names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
         self.counters = Counters(threads=torch.get_num_threads(), next_check=1.0 / config.validations)
         self.checkpoints = Checkpoints(folder / "resume")
@@ -188,10 +191,10 @@ class Training:
         """One update from `accumulate` batches; a step whose gradient is not finite is left out and counted."""
         counters, config = self.counters, self.config
         self.crew.train()
-        factor = rate_factor(self.budget.progress(counters.step), config.warmup, config.decay)
-        rate = (config.rate or 0.0) * counters.rate_scale * factor
+        now = self.budget.progress(counters.step)
+        rate = (config.rate or 0.0) * counters.rate_scale * rate_factor(now, config.warmup, config.decay)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * self.layering.factor(group["depth"], now)
         taken = self.next_rows(config.accumulate)
         batches = [self.load(part, (config.seed, epoch)) for epoch, rows in taken for part in self.crew.parts(rows)]
         counts = [max(1, sum(objective.count(batch) for batch in batches)) for _, objective in self.objectives]

@@ -9,17 +9,25 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from seqlab.training.layering import Layering
+
 Decay = Literal["linear", "cosine", "none"]
 
 
-def make_optimiser(model: nn.Module, rate: float, weight_decay: float) -> torch.optim.AdamW:
-    """AdamW in one fused call. Vectors (biases, norms) are not decayed."""
-    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [parameter for _, parameter in named if parameter.dim() > 1], "weight_decay": weight_decay},
-        {"params": [parameter for _, parameter in named if parameter.dim() <= 1], "weight_decay": 0.0},
+def make_optimiser(
+    model: nn.Module, rate: float, weight_decay: float, layering: Layering | None = None
+) -> torch.optim.AdamW:
+    """AdamW in one fused call. Vectors (biases, norms) are not decayed. Weights of one depth are a group of their own."""
+    groups: dict[tuple[int, bool], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            depth = layering.depth(name) if layering else 0
+            groups.setdefault((depth, parameter.dim() > 1), []).append(parameter)
+    told = [
+        {"params": groups[depth, matrix], "weight_decay": weight_decay if matrix else 0.0, "depth": depth}
+        for depth, matrix in sorted(groups, key=lambda key: (key[0], not key[1]))
     ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate, betas=(0.9, 0.98), fused=True)
+    return torch.optim.AdamW(told, lr=rate, betas=(0.9, 0.98), fused=True)
 
 
 def rate_factor(progress: float, warmup: float, decay: Decay) -> float:

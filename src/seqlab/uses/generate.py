@@ -17,7 +17,7 @@ from seqlab import config
 from seqlab.data.read import Role, Row
 from seqlab.data.store import Ragged, concatenate
 from seqlab.data.stream import TEXT, encode_text, split_text
-from seqlab.data.text import BOS
+from seqlab.data.text import BOS, Tokenizer
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.model import Writer
@@ -33,7 +33,7 @@ from seqlab.tasks.ngrams import NGrams
 from seqlab.tasks.surprise import sums
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, same_columns, texts_of
 from seqlab.tasks.text_files import load_tokenizer, open_table
-from seqlab.uses.run import BASELINE, Answer, Findings, Run, Text
+from seqlab.uses.run import BASELINE, Answer, Findings, Run, Text, TextScore
 
 LONGEST = {"character": 400, "word": 100, "subword": 120}
 """Ids that are written unless told."""
@@ -138,14 +138,7 @@ class GenerateRun(Run):
 
     def decoding(self, settings: Mapping[str, Any] | None = None) -> DecodeConfig:
         """How to write: as usual for language models, as config.yaml says, as asked for here; the last word counts."""
-        asked = dict(settings or {})
-        kept = self.settings.decode
-        own = {one.name: getattr(kept, one.name) for one in dataclasses.fields(kept) if getattr(kept, one.name) != one.default}
-        base = config.dump(SAMPLE) | own
-        if "decode.beam" in asked and "decode.sample" not in asked:    # who asks for a beam asks for a search
-            base["sample"] = str(asked["decode.beam"]) == "1" and base["sample"]
-        tree = config.override(config.dump(self.settings) | {"decode": base}, asked, Settings)
-        return config.build(Settings, tree, "settings").decode
+        return decoding(self.settings, settings)
 
     def _longest(self, how: DecodeConfig) -> int:
         return how.longest or (self.facts.longest if self.facts.flow == "rows" else LONGEST[self.facts.unit])
@@ -170,8 +163,7 @@ class GenerateRun(Run):
         return f"The prompt has {len(ids)} {self.facts.unit}s; the model looked at the last {len(self.pen.seen(ids))}."
 
     def _after(self, given: list[int], more: Sequence[int]) -> str:
-        """The text of ids that follow others: what stands between depends on both."""
-        return self.tokenizer.decode([*given, *more])[len(self.tokenizer.decode(given)) :]
+        return text_after(self.tokenizer, given, more)
 
     # Scoring -------------------------------------------------------------------------------------------------------
 
@@ -181,6 +173,16 @@ class GenerateRun(Run):
             written = self.reading.encode(texts)[0]
             return [-float(total) for total in sums(self._nats(written), written.offsets)]
         return [-float(self._nats(_one_row(encode_text(self.tokenizer, text))).sum()) for text in texts]
+
+    def score(self, texts: Sequence[Text]) -> list[TextScore]:
+        """Perplexity per id and bits per character of each text; the end of a row counts as one more of both."""
+        whole = [text if isinstance(text, str) else "\t".join(text) for text in texts]
+        refuse_empty(whole)
+        found = []
+        for text, total in zip(whole, self.score_texts(whole), strict=True):
+            rows, units, _ = self.reading.encode([text])
+            found.append(TextScore.of(-total, generate.foreseen(rows, self.facts), int(units[0, 0])))
+        return found
 
     def evaluate(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None) -> Scores:
         """Bits per character and perplexity per word of a whole text, with intervals and the n-grams beside them."""
@@ -228,7 +230,7 @@ class GenerateRun(Run):
         with record(self.model) as tapes, torch.no_grad():
             self.model.decoder.advance(fed[:, :-1], self.model.decoder.start(None, 1))
         before = self._shown(self.facts.opening) if len(ids) <= most else pieces[-most - 1]
-        looked = _attention([tape[-1][0].float().cpu().numpy() for tape in tapes.values() if tape], [before, *pieces[-most:-1]])
+        looked = layer_maps([tape[-1][0].float().cpu().numpy() for tape in tapes.values() if tape], [before, *pieces[-most:-1]])
         whole, unit = (len(ids), "word") if self.facts.unit == "word" else (len(text), "character")
         return Explanation(
             text=text, label=f"{bits.sum() / whole:.2f} bits per {unit}", scores={},
@@ -288,11 +290,33 @@ class GenerateRun(Run):
         return [self.explain(text[:400])] if text.strip() else []
 
 
+def decoding(settings: Settings, asked: Mapping[str, Any] | None = None) -> DecodeConfig:
+    """How a language model writes: as usual, as its settings say, as is asked for here; the last word counts."""
+    told = dict(asked or {})
+    kept = settings.decode
+    own = {one.name: getattr(kept, one.name) for one in dataclasses.fields(kept) if getattr(kept, one.name) != one.default}
+    base = config.dump(SAMPLE) | own
+    if "decode.beam" in told and "decode.sample" not in told:    # who asks for a beam asks for a search
+        base["sample"] = str(told["decode.beam"]) == "1" and base["sample"]
+    tree = config.override(config.dump(settings) | {"decode": base}, told, Settings)
+    return config.build(Settings, tree, "settings").decode
+
+
+def text_after(tokenizer: Tokenizer, given: Sequence[int], more: Sequence[int]) -> str:
+    """The text of ids that follow others: what stands between depends on both."""
+    return tokenizer.decode([*given, *more])[len(tokenizer.decode(given)) :]
+
+
+def refuse_empty(texts: Sequence[str]) -> None:
+    if any(not text.strip() for text in texts):
+        raise UserError(what="A text is empty.", why="There is nothing to read in it.", fix='Give a text, such as "the time"')
+
+
 def _one_row(ids: np.ndarray) -> Ragged:
     return Ragged(np.asarray(ids, np.int64), np.array([0, len(ids)]))
 
 
-def _attention(layers: Sequence[np.ndarray], pieces: Sequence[str]) -> list[Map]:
+def layer_maps(layers: Sequence[np.ndarray], pieces: Sequence[str]) -> list[Map]:
     """What each piece receives on average, then a matrix a layer."""
     if not layers:
         return []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -42,6 +43,33 @@ class Answer(Protocol):
 
     def columns(self) -> dict[str, Any]:
         """The columns that it adds to a table."""
+
+
+@dataclass(frozen=True)
+class TextScore:
+    """How well a model foresees one text."""
+
+    perplexity: float
+    """exp of the mean nats of a piece."""
+    bits_per_character: float
+    kind: Literal["perplexity", "pseudo-perplexity"]
+    """pseudo-perplexity: each piece is foreseen from both sides, so that the product is no probability of the text."""
+
+    @classmethod
+    def of(cls, nats: float, pieces: int, characters: int, pseudo: bool = False) -> TextScore:
+        bits = nats / math.log(2) / max(1, characters)
+        return cls(math.exp(min(700.0, nats / max(1, pieces))), bits, "pseudo-perplexity" if pseudo else "perplexity")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "perplexity": round(self.perplexity, 6), "bits_per_character": round(self.bits_per_character, 6), "kind": self.kind,
+        }
+
+    def shown(self) -> str:
+        return f"{self.kind} {self.perplexity:.4g}\t{self.bits_per_character:.3f} bits per character"
+
+    def columns(self) -> dict[str, Any]:
+        return {self.kind.replace("-", "_"): self.perplexity, "bits_per_character": self.bits_per_character}
 
 
 @dataclass(frozen=True)
@@ -115,6 +143,13 @@ class Run(ABC):
             what=f"{self.folder} is a run of {self.task.kind}, which gives no vectors.",
             why="A vector stands between a pool and a head, and this model has neither.",
             fix="Leave --embed out.",
+        )
+
+    def score(self, texts: Sequence[Text]) -> Sequence[TextScore]:
+        raise UserError(
+            what=f"{self.folder} is a run of {self.task.kind}, which does not say how likely a text is.",
+            why="Only a language model does: one of generate, or one that was pretrained.",
+            fix="Leave --score out.",
         )
 
     def rows(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool) -> Iterator[Row]:

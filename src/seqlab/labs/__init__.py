@@ -1,0 +1,38 @@
+"""Experiments that show the theory, one file each. A lab ends in a table, a picture and a verdict.
+
+    from seqlab.labs import transfer
+    outcome = transfer.run(quick=True)
+
+Nothing here imports torch before a lab begins.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from seqlab.errors import UserError, did_you_mean, one_of
+
+LABS = {
+    "transfer": "Does pretraining help where labels are few? Fine-tuned against from scratch, on the same rows.",
+    "objectives": "Does reading in both directions beat left to right? Pretrained at equal compute, fine-tuned on the same rows.",
+}
+"""What each lab asks, by the name of its file."""
+
+
+def begin(name: str, given: Mapping[str, Any]) -> Any:
+    """Run a lab with the options that were given; those that it does not know are refused."""
+    if name not in LABS:
+        raise UserError(
+            what=f'There is no lab "{name}".{did_you_mean(name, LABS)}',
+            why=f"The labs are {one_of(LABS)}.",
+            fix="List them with: seqlab lab",
+        )
+    run = importlib.import_module(f"seqlab.labs.{name}").run
+    known = inspect.signature(run).parameters
+    if strange := [option for option in given if option not in known]:
+        names = ", ".join(f"--{'from' if option == 'start' else option}" for option in strange)
+        raise UserError(what=f"The lab {name} has no {names}.", why="Each lab has options of its own.", fix=f"Leave {names} out.")
+    return run(**given)

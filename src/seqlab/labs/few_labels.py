@@ -1,0 +1,192 @@
+"""The same task learnt from the same few labelled rows by several sides: what `transfer` and `objectives` share."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seqlab.finish import SCORES
+from seqlab.labs.asked import GRAMS_AT_ONCE, LETTERS, READING, Asked, write_rows
+from seqlab.labs.lab import Line, Panel, Spread, Table, train_once
+from seqlab.settings import Wishes
+from seqlab.training.progress import Progress, duration
+from seqlab.transfer import Source
+from seqlab.uses.run import METRICS
+
+BOW = "bow"
+
+
+# Learning ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Side:
+    """Somebody who learns the task."""
+
+    name: str
+    body: Path | None = None
+    """A pretrained run, whose architecture and tokenizer it has; none: the bag of words."""
+    new: bool = False
+    """Whether its weights are new all the same."""
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What came of one run."""
+
+    accuracy: float
+    """Of the best checkpoint, on the test rows."""
+    by_epoch: tuple[float, ...]
+    """On the validation rows, after each epoch."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All runs of a lab: every side, with every number of labels, with every seed."""
+
+    asked: Asked
+    folder: Path
+    progress: Progress
+
+    def learn(self, sides: Sequence[Side]) -> dict[tuple[str, int], tuple[Learnt, ...]]:
+        """Train what is not trained yet, and give everything: one entry a seed."""
+        asked, began = self.asked, time.monotonic()
+        if shared := asked.rows.shared:
+            self.progress.say(f"Warning: {shared:,} of {len(asked.rows.test):,} test rows have a text that is learnt from, too.")
+        every = [(side, count, seed) for seed in range(asked.seeds) for count in asked.counts for side in sides]
+        left = [self.work(*one[:2]) for one in every]
+        done = 0.0
+        for place, (side, count, seed) in enumerate(every):
+            since = time.monotonic()
+            if not train_once(self.wishes(side, count, seed), self.run_folder(side, count, seed), Progress(quiet=True)):
+                began += time.monotonic() - since
+                continue
+            done += left[place]
+            seconds = time.monotonic() - began
+            unfinished = [work for work, one in zip(left, every, strict=True) if not self.is_finished(*one)]
+            accuracy, took = self.read(side, count, seed).accuracy, duration(time.monotonic() - since)
+            self.progress.say(
+                f"{count:,} labels, seed {seed}, {side.name}: test accuracy {accuracy:.3f}, {took}   "
+                f"{len(every) - len(unfinished)} of {len(every)} runs, about {duration(seconds / done * sum(unfinished))} left"
+            )
+        cells = [(side, count) for side in sides for count in asked.counts]
+        return {(side.name, count): tuple(self.read(side, count, seed) for seed in range(asked.seeds)) for side, count in cells}
+
+    def work(self, side: Side, count: int) -> float:
+        """About how long a run takes, in rows that are learnt from; to score one takes a third of that."""
+        if side.body is None:
+            return float(count)    # a little, whatever the model
+        epochs, rows = self.asked.epochs_for(count), self.asked.rows
+        return epochs * (count + len(rows.valid) / 3) + len(rows.test) / 3
+
+    def rows_file(self, count: int, seed: int) -> Path:
+        """The labels of a seed; all of them are the same with every seed."""
+        if count == len(self.asked.rows.pool):
+            return write_rows(self.folder / "data" / "all.jsonl", self.asked.rows.pool)
+        path = self.folder / "data" / f"{count}-{seed}.jsonl"
+        return path if path.exists() else write_rows(path, self.asked.rows.order(seed)[:count])
+
+    def wishes(self, side: Side, count: int, seed: int) -> Wishes:
+        """What a run is asked for. Sides with a body have the same settings; only the weights that they start from differ."""
+        data, rows = self.folder / "data", self.asked.rows
+        overrides: dict[str, Any] = {
+            "data.train": (str(self.rows_file(count, seed)),),
+            "data.valid": (str(write_rows(data / "valid.jsonl", rows.valid)),),
+            "data.test": (str(write_rows(data / "test.jsonl", rows.test)),),
+            "training.seed": seed, "training.baseline": False,
+        }    # fmt: skip
+        if side.body is None:
+            letters = {**LETTERS, "training.batch_tokens": GRAMS_AT_ONCE} if self.asked.builtin else {}
+            return Wishes(task="classify", preset=BOW, overrides=overrides | letters)
+        epochs = self.asked.epochs_for(count)
+        overrides |= {"training.epochs": epochs, "training.validations": epochs, "training.patience": epochs + 1}
+        overrides |= {key: value for key, value in self.asked.tuning.items() if not key.startswith(READING)}
+        if side.new:
+            return Wishes(task="classify", overrides=overrides, adapt=Source(side.body).adapt)
+        return Wishes(task="classify", overrides=overrides | {"transfer.start": str(side.body)})
+
+    def run_folder(self, side: Side, count: int, seed: int) -> Path:
+        return self.folder / "trials" / f"{side.name.replace(' ', '-')}-{count}-{seed}"
+
+    def is_finished(self, side: Side, count: int, seed: int) -> bool:
+        return (self.run_folder(side, count, seed) / SCORES).exists()
+
+    def read(self, side: Side, count: int, seed: int) -> Learnt:
+        """A finished run, from its files."""
+        folder = self.run_folder(side, count, seed)
+        scores = json.loads((folder / SCORES).read_text(encoding="utf-8"))
+        metrics = [json.loads(line) for line in (folder / METRICS).read_text(encoding="utf-8").splitlines()]
+        return Learnt(scores["metrics"]["accuracy"]["value"], tuple(row["valid_accuracy"] for row in metrics))
+
+
+# Telling -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Results:
+    """What all runs came to."""
+
+    learnt: Mapping[tuple[str, int], tuple[Learnt, ...]]
+
+    def tested(self, side: str, count: int) -> Spread:
+        return Spread(tuple(one.accuracy for one in self.learnt[side, count]))
+
+    def change(self, one: str, two: str, count: int) -> Spread:
+        """Test accuracy of one side less that of another, seed by seed."""
+        return self.tested(one, count).minus(self.tested(two, count))
+
+    def after(self, side: str, count: int, epoch: int) -> Spread:
+        """Validation accuracy after an epoch, counted from 1."""
+        return Spread(tuple(one.by_epoch[epoch - 1] for one in self.learnt[side, count]))
+
+    def epochs(self, side: str, count: int) -> int:
+        return min(len(one.by_epoch) for one in self.learnt[side, count])
+
+    def curve(self, side: str, count: int) -> list[Spread]:
+        return [self.after(side, count, epoch) for epoch in range(1, self.epochs(side, count) + 1)]
+
+    def panels(self, sides: Sequence[str], counts: Sequence[int]) -> tuple[Panel, ...]:
+        """Accuracy by epoch, a chart for each number of labels."""
+        panels = []
+        for count in counts:
+            curves = {side: self.curve(side, count) for side in sides}
+            lines = tuple(
+                Line(side, list(range(1, len(curve) + 1)), [one.mean for one in curve], [one.deviation for one in curve])
+                for side, curve in curves.items()
+            )
+            panels.append(Panel(f"{count:,} labels", "epoch", "validation accuracy", lines))
+        return tuple(panels)
+
+    def to_json(self) -> dict[str, Any]:
+        cells = [
+            {
+                "side": side, "labels": count, "test_accuracy": self.tested(side, count).to_json(),
+                "valid_accuracy_by_epoch": [one.to_json() for one in self.curve(side, count)],
+            }
+            for side, count in self.learnt
+        ]    # fmt: skip
+        return {"cells": cells}
+
+
+def by_epoch(results: Results, sides: Sequence[str], counts: Sequence[int]) -> Table:
+    """Validation accuracy after each epoch; shorter runs have empty cells at the end."""
+    longest = max(results.epochs(side, count) for side in sides for count in counts)
+    rows = [(f"{count:,}", side, *map(str, results.curve(side, count))) for count in counts for side in sides]
+    header = ("labels", "side", *(f"epoch {epoch}" for epoch in range(1, longest + 1)))
+    return Table("Validation accuracy by epoch", header, tuple(row + ("",) * (len(header) - len(row)) for row in rows))
+
+
+def told_difference(change: Spread, who: str, other: str) -> str:
+    """What a paired difference says: who is ahead, by how much, and whether seeds alone could have made it."""
+    points, margin, seeds = 100 * change.mean, 100 * change.margin, len(change.values)
+    lead = f"{who} is {abs(points):.1f} points {'behind' if points < 0 else 'ahead of'} {other}"
+    if seeds == 1:
+        return f"{lead}, though one seed can't tell that from chance"
+    interval = f"95 % interval {points - margin:+.1f} to {points + margin:+.1f}"
+    if abs(points) > margin:
+        return f"{lead} ({interval})"
+    return f"{lead}, though {seeds} seeds can't tell that from chance ({interval})"

@@ -1,0 +1,145 @@
+"""The lab `transfer` (SPEC P6): pretrain once, then fine-tune against from scratch on the same labelled rows.
+
+Both sides have the same architecture, tokenizer, settings, epochs and order of rows; only the weights that they start
+from differ. A bag of words learns from the same rows beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from seqlab.errors import UserError
+from seqlab.labs.asked import Asked
+from seqlab.labs.few_labels import BOW, Comparison, Results, Side, by_epoch, told_difference
+from seqlab.labs.lab import Outcome, Table, at_work, choose_place
+from seqlab.settings import preset_tree
+from seqlab.tasks.task import Size
+from seqlab.training.progress import Progress
+from seqlab.transfer import Source
+
+PRETRAINED, SCRATCH = "pretrained", "from scratch"
+SIDES = (PRETRAINED, SCRATCH)
+
+
+def run(
+    *,
+    quick: bool = False,
+    data: str | Sequence[str] = "",
+    unlabelled: str | Sequence[str] = "",
+    test: str | Sequence[str] = "",
+    model: str = "",
+    start: str | Path = "",
+    labels: str = "",
+    seeds: int | None = None,
+    minutes: float | None = None,
+    epochs: int | None = None,
+    out: str | Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+    quiet: bool = False,
+) -> Outcome:
+    """Compare, write everything into a folder and give back what was found.
+
+    Without `data`: English words and their stress. Without `unlabelled`: the texts of `data`, but those that are tested on.
+    `start` is a pretrained run to take instead of pretraining one. `settings` are dotted keys of the fine-tuning, or of the
+    pretraining with `pretrain.` before them. A folder `out` of a stopped lab is gone on with.
+    """
+    refuse_both(start, model=model, minutes=minutes, unlabelled=unlabelled)
+    preset_tree("pretrain", model, Size())    # refuses a preset that is not known
+    if start:
+        refuse_labelled(Source(start))
+    asked = Asked.of(
+        quick=quick, data=data, unlabelled=unlabelled, test=test, labels=labels, seeds=seeds, minutes=minutes, epochs=epochs,
+        settings=settings, pretrained=bool(start),
+    )    # fmt: skip
+    model = model or "roberta"
+    choices = {**asked.choices, "model": "" if start else model, "from": str(start)}
+    folder = choose_place("transfer", out, choices)
+    progress = Progress(quiet=quiet)
+    body = Path(start) if start else folder / "pretrained"
+    with at_work(folder, "transfer", choices):
+        if not start:
+            asked.pretrain(model, body, folder / "data", progress)
+        comparison = Comparison(asked, folder, progress)
+        sides = [Side(PRETRAINED, body), Side(SCRATCH, body, new=True), Side(BOW)]
+        results = Results(comparison.learn(sides))
+        outcome = told(asked, folder, results, Source(body), comparison.run_folder(sides[0], asked.counts[-1], 0))
+        if missing := outcome.write():
+            progress.say(missing)
+    return outcome
+
+
+def refuse_both(start: str | Path, **others: Any) -> None:
+    """A run that is taken as it is has had its pretraining."""
+    if start and (given := [f"--{name}" for name, value in others.items() if value]):
+        raise UserError(
+            what=f"--from {start} stands beside {', '.join(given)}.",
+            why="The run has been pretrained, on its own text and for its own time.",
+            fix=f"Leave out {', '.join(given)}, or leave out --from to pretrain anew.",
+        )
+
+
+def refuse_labelled(source: Source) -> None:
+    """Only what was learnt without labels shows what such learning is worth."""
+    kind = source.settings.task.kind
+    if kind not in ("pretrain", "generate"):
+        raise UserError(
+            what=f"--from {source.folder} is a run of {kind}.",
+            why="This lab asks what text without labels is worth, so the run must have learnt from text alone.",
+            fix="Pretrain one: seqlab train pretrain texts.txt --model roberta",
+        )
+
+
+# Telling -----------------------------------------------------------------------------------------------------------
+
+
+def told(asked: Asked, folder: Path, results: Results, source: Source, best: Path) -> Outcome:
+    """The table, the picture and the verdict."""
+    rows, differences = [], []
+    for count in asked.counts:
+        pretrained, scratch, bow = (results.tested(side, count) for side in (*SIDES, BOW))
+        change = results.change(PRETRAINED, SCRATCH, count)
+        early = results.after(PRETRAINED, count, 1).minus(results.after(SCRATCH, count, 1))
+        ahead = ["yes" if one.mean > 0 else "no" for one in (early, change)]
+        cells = (pretrained, scratch, bow)
+        rows.append((f"{count:,}", *map(str, cells), change.change, *ahead))
+        differences.append(
+            {"labels": count, **change.to_json(), "margin_95": change.margin if asked.seeds > 1 else None,
+             "ahead_after_first_epoch": early.mean > 0, "ahead_at_the_end": change.mean > 0}
+        )    # fmt: skip
+    header = ("labels", *SIDES, BOW, "difference (95 %)", "ahead after epoch 1", "ahead at the end")
+    table = Table(f"Test accuracy on {len(asked.rows.test):,} rows, {asked.seeds_told}", header, tuple(rows))
+    example = "photography" if asked.builtin else "worth every minute"
+    return Outcome(
+        name="transfer", folder=folder, title="Pretraining and fine-tuning against from scratch",
+        verdict="\n".join(verdict(results, count) for count in asked.counts),
+        tables=(table, by_epoch(results, SIDES, asked.counts)), panels=results.panels(SIDES, asked.counts),
+        notes=notes(asked, source), numbers={**results.to_json(), "differences": differences},
+        next=f'seqlab predict {best} "{example}"',
+    )    # fmt: skip
+
+
+def verdict(results: Results, count: int) -> str:
+    """What the numbers say for one number of labels, whether or not pretraining helps."""
+    pretrained, scratch, bow = (results.tested(side, count).mean for side in (*SIDES, BOW))
+    first = [results.after(side, count, 1).mean for side in SIDES]
+    early = "ahead" if first[0] > first[1] else "not ahead"
+    change = told_difference(results.change(PRETRAINED, SCRATCH, count), "pretraining", "learning from scratch")
+    parts = [f"{count:,} labels: {change}; it is {early} after the first epoch ({first[0]:.3f} against {first[1]:.3f})."]
+    if bow > max(pretrained, scratch):
+        parts.append(f"A bag of words on the same rows is better than both: {bow:.3f}.")
+    elif bow > min(pretrained, scratch):
+        parts.append(f"A bag of words on the same rows, {bow:.3f}, is better than one of them.")
+    return " ".join(parts)
+
+
+def notes(asked: Asked, source: Source) -> tuple[str, ...]:
+    objective = f", objective {source.objective}" if source.objective else ""
+    return (
+        f"The body: {source.folder}{objective}. From scratch has its architecture, tokenizer and settings, and new weights.",
+        "± is one standard deviation over seeds. A seed decides which rows are labelled, the new weights and the order of the "
+        "rows; it is the same for both sides, and the difference is taken seed by seed.",
+        f"Accuracy by epoch is on {len(asked.rows.valid):,} fixed validation rows; the checkpoint that is best there is tested.",
+        "There is one pretrained body and one test set: how much these two add to the spread is not in the interval.",
+    )

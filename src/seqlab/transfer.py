@@ -1,0 +1,261 @@
+"""A trained run's body under another task: which settings come along, which weights fit where (SPEC T4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from seqlab import config
+from seqlab.config import Tree
+from seqlab.data.text import FromRun
+from seqlab.decoders.causal import WrittenConfig
+from seqlab.encoders import BothWays, Transformer
+from seqlab.errors import UserError
+from seqlab.files import sha256, written_beside
+from seqlab.inputs import Tokens
+from seqlab.model import ModelConfig
+from seqlab.nn.positions import Learned
+from seqlab.parts import EncoderConfig
+from seqlab.settings import Settings
+from seqlab.tasks.pretrain import Pretrain
+from seqlab.tasks.text_files import TOKENIZER
+from seqlab.training.checkpoint import first_names
+from seqlab.uses.run import WEIGHTS, read_facts, read_settings
+
+START = "start.safetensors"
+"""In a run folder while it is trained: the weights it starts from, named as in its own model."""
+NEW = ("cross.", "cross_norm.", "encoder.weights", "encoder.scale", "segments.", "vocabulary.bias")
+"""Weights of a body that may be new: attention to another memory, the mix of layers, segments."""
+Renaming = tuple[tuple[str, str], ...]
+"""Beginnings of names: in the new model, in the old one."""
+
+
+class Source:
+    """A trained run, as something to start from."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.settings = read_settings(self.folder)
+        self.facts = read_facts(self.folder, self.settings.task)
+        model = self.settings.model
+        self.reads = model.input is not None
+        self.writes = model.decoder is not None
+        if not (self.folder / TOKENIZER).exists() or (self.reads and not isinstance(model.input, Tokens)):
+            kind = model.input.kind if model.input is not None else "none"
+            raise UserError(
+                what=f'{self.folder} has an input of kind "{kind}", whose body can\'t be put under another task.',
+                why="A body that moves reads tokens, or writes them.",
+                fix="Pretrain one: seqlab train pretrain texts.txt --model roberta",
+            )
+
+    @property
+    def model(self) -> ModelConfig:
+        return self.settings.model
+
+    @property
+    def objective(self) -> str:
+        """What it was pretrained with; empty for a run of another task."""
+        task = self.settings.task
+        return task.objective if isinstance(task, Pretrain) else ""
+
+    @cached_property
+    def weights(self) -> dict[str, Tensor]:
+        path = self.folder / WEIGHTS
+        try:
+            return load_file(path)
+        except (OSError, SafetensorError) as error:
+            fix = f"If its training was stopped: seqlab train --resume {self.folder}"
+            raise UserError(what=f"{path} can't be read: {error}.", why="The body is kept there.", fix=fix) from None
+
+    # Settings --------------------------------------------------------------------------------------------------
+
+    def adapt(self, tree: Tree, task: str) -> Tree:
+        """The settings of a task with this body put in: parts, tokenizer, marks and length come along."""
+        more = {"classify": self._under_classify, "translate": self._under_translate, "generate": self._under_generate}
+        if task == "pretrain":
+            mine = config.dump(self.settings)
+            return placed(tree, {"data": self._data(), "model": mine["model"], "task": mine["task"]})
+        if task not in more:
+            raise UserError(
+                what=f"--from can't be used with {task}.", why="The task has no place for a body.",
+                fix="It fits classify, translate, generate and pretrain.",
+            )
+        return placed(tree, {"data": self._data(), **more[task](dict(tree.get("transfer", {})).get("parts", "all"))})
+
+    def _data(self) -> Tree:
+        path = self.folder / TOKENIZER
+        tokens = {"kind": FromRun.kind, "folder": str(self.folder), "mark": sha256(path)}
+        return {"tokens": tokens, "target_tokens": None}
+
+    def _under_classify(self, _: str) -> Tree:
+        reader, encoder = self._reader()
+        recurrent = not isinstance(encoder, Transformer)
+        data: Tree = {} if recurrent else {"length": self._longest(encoder)}
+        marks = {"masked": "cls", "masked+next": "cls", "causal": "sep"}.get(self.objective, "none")
+        return {
+            "data": self._data() | data | {"marks": marks},
+            "model": {
+                "input": config.dump(reader), "encoder": config.dump(encoder), "places": None, "decoder": None,
+                "pool": {"kind": "max" if recurrent else "mean"},
+            },
+            "training": {"rate": 1e-3 if recurrent else 5e-4},
+        }
+
+    def _reader(self) -> tuple[Tokens, EncoderConfig]:
+        """What reads; a decoder alone reads what it has written."""
+        model = self.model
+        if isinstance(model.input, Tokens) and model.encoder is not None:
+            segments = 2 if self.facts.parts.segments > 1 else None
+            return replace(model.input, segments=segments), seeing(model.encoder, mix=self.objective == "both-ways")
+        decoder = model.decoder
+        assert isinstance(decoder, WrittenConfig)
+        body: EncoderConfig = decoder.body    # type: ignore[attr-defined]
+        return Tokens(width=decoder.width, dropout=decoder.dropout, scale=decoder.width**-0.5), body.as_causal()
+
+    def _longest(self, encoder: EncoderConfig) -> int:
+        """Pieces of a text that a Transformer has learnt to tell the places of."""
+        task = self.settings.task
+        seen = task.context if isinstance(task, Pretrain) else self.settings.data.length
+        positions = encoder.positions if isinstance(encoder, Transformer) else None
+        return min(seen, positions.length) if isinstance(positions, Learned) else seen
+
+    def _under_translate(self, parts: str) -> Tree:
+        model = self.model
+        tree: Tree = {"pool": None, "head": None, "places": None}
+        if parts in ("all", "encoder") and self.reads:
+            reader, encoder = self._reader()
+            tree |= {"input": config.dump(reader), "encoder": config.dump(encoder)}
+        if parts in ("all", "decoder") and self.writes:
+            tree["decoder"] = config.dump(model.decoder)
+        if "input" not in tree and "decoder" not in tree:
+            raise UserError(
+                what=f'transfer.parts is "{parts}", but {self.folder} has no {parts}.',
+                why=f"It only {'reads' if self.reads else 'writes'}.", fix="Set transfer.parts=all.",
+            )
+        width = model.input.width if isinstance(model.input, Tokens) else getattr(model.decoder, "width", 0)
+        tree.setdefault("decoder", {"width": width})
+        if "input" not in tree:
+            tree["input"] = {"width": width}
+        return {"data": self._data(), "model": tree, "training": {"rate": 1e-3}}
+
+    def _under_generate(self, _: str) -> Tree:
+        if not self.writes or self.reads:
+            raise UserError(
+                what=f"{self.folder} can't write by itself.",
+                why="It fills in or repairs a text that it reads; a language model only knows what came before.",
+                fix="Pretrain one that can: seqlab train pretrain texts.txt --model gpt",
+            )
+        tree = {"input": None, "encoder": None, "pool": None, "head": None, "places": None}
+        task = self.settings.task
+        context = {"context": task.context} if isinstance(task, Pretrain) else {}
+        return {"data": self._data(), "model": tree | {"decoder": config.dump(self.model.decoder)}, "task": context}
+
+    # Weights ---------------------------------------------------------------------------------------------------
+
+    def taken(self, model: nn.Module, settings: Settings) -> dict[str, Tensor]:
+        """The weights that this body gives to a model (which may be a sketch), by their names there."""
+        self.refuse_other_tokens(settings)
+        renaming = self._renaming(settings)
+        found: dict[str, Tensor] = {}
+        unfit: list[str] = []
+        for name, wanted in _own(model):
+            old = next((theirs + name[len(mine) :] for mine, theirs in renaming if name.startswith(mine)), None)
+            if old is None:
+                continue
+            tensor = self._weight(old)
+            if tensor is not None and tensor.shape == wanted.shape:
+                found[name] = tensor
+            elif not any(part in name for part in NEW):
+                unfit.append(f"{name} is {_size(wanted)}, there {'nothing' if tensor is None else _size(tensor)}")
+        if unfit or not found:
+            raise UserError(
+                what=f"The body of {self.folder} does not fit: {'; '.join(unfit[:3]) or 'nothing of it has a place here'}.",
+                why="Each weight keeps its shape when it moves: widths, layers and kinds have to be those of the run.",
+                fix="Leave out the settings under model.input, model.encoder and model.decoder that change them.",
+            )
+        return found
+
+    def _weight(self, name: str) -> Tensor | None:
+        """A weight of the run; a matrix with two names is saved under the first."""
+        other = {"decoder.vocabulary.weight": "decoder.embedding.weight", "decoder.embedding.weight": "input.embedding.weight"}
+        while name not in self.weights and name in other:
+            name = other[name]
+        return self.weights.get(name)
+
+    def _renaming(self, settings: Settings) -> Renaming:
+        task, parts = settings.task.kind, settings.transfer.parts
+        if task == "pretrain":
+            return (("", ""),)
+        if task == "generate":
+            return (("decoder.", "decoder."),)
+        reading = (("input.", "input."), ("encoder.", "encoder."))
+        if task == "classify":
+            return reading if self.reads else (("input.embedding.", "decoder.embedding."), ("encoder.", "decoder.body."))
+        shared = (("input.embedding.", "decoder.embedding."),) if settings.model.shared is not False and not self.reads else ()
+        wanted: Renaming = ()
+        if self.reads and parts != "decoder":
+            wanted += reading
+        if self.writes and parts != "encoder":
+            wanted += (("decoder.", "decoder."), *shared)
+        elif self.reads:
+            wanted += (("decoder.embedding.", "input.embedding."),)
+        return wanted
+
+    def refuse_other_tokens(self, settings: Settings) -> None:
+        """The ids have to mean what they meant when the body learnt them."""
+        tokens = settings.data.tokens
+        if not isinstance(tokens, FromRun) or tokens.mark != sha256(self.folder / TOKENIZER):
+            raise UserError(
+                what=f'data.tokens is of kind "{tokens.kind}", but the body of {self.folder} has learnt other tokens.',
+                why="An id would stand for another piece of text than the one that the body knows.",
+                fix="Leave data.tokens out: the tokenizer of the run comes along.",
+            )
+
+
+def placed(tree: Tree, parts: Tree) -> Tree:
+    """The tree with parts put in: one that says its kind replaces what was there, any other is merged into it."""
+    made = dict(tree)
+    for key, value in parts.items():
+        old = made.get(key)
+        merges = isinstance(value, dict) and "kind" not in value and isinstance(old, dict)
+        made[key] = placed(dict(old or {}), value) if merges else value
+    return made
+
+
+def seeing(encoder: EncoderConfig, mix: bool) -> EncoderConfig:
+    """An encoder that hid each word from its own position shows it now."""
+    return replace(encoder, hides=False, mix=mix) if isinstance(encoder, BothWays) and encoder.hides else encoder
+
+
+def _own(model: nn.Module) -> Iterable[tuple[str, Tensor]]:
+    """The weights of a model, each under its first name."""
+    state = model.state_dict(keep_vars=True)
+    return [(name, state[name]) for name, first in first_names(model).items() if name == first]
+
+
+def _size(tensor: Tensor) -> str:
+    return " × ".join(map(str, tensor.shape)) or "one number"
+
+
+def save_start(weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Keep the weights to start from in the run, which then needs the other one no longer."""
+    with written_beside(folder / START) as beside:
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, beside)
+
+
+def put_in(model: nn.Module, folder: Path) -> list[str]:
+    """Fill what a run starts from into its model; the names of those weights, none where it starts from nothing."""
+    if not (folder / START).exists():
+        return []
+    weights = load_file(folder / START)
+    state: dict[str, Any] = model.state_dict()
+    for name, tensor in weights.items():
+        state[name].copy_(tensor)
+    return list(weights)
