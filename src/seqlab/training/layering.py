@@ -44,10 +44,11 @@ class Layering:
         """Depths of the weights of a model, those in `taken` being its pretrained body. Frozen ones no longer learn."""
         layers = 1 + max((layer_of(name) for name in taken), default=-1)
         known = set(taken)
-        depths = {name: max(1, layers - layer_of(name)) if name in known else 0 for name, _ in model.named_parameters()}
+        names = [name for name, _ in model.named_parameters()]
+        depths = {name: layers - layer_of(name, top=layers - 1) if name in known else 0 for name in names}
+        stays = layers if config.freeze == "all" else config.freeze
         for name, parameter in model.named_parameters():
-            frozen = layers + 1 if config.freeze == "all" else config.freeze
-            if name in known and (config.freeze == "all" or layer_of(name, layers - 1) < (frozen if frozen else -1)):
+            if name in known and stays and layer_of(name, top=layers - 1) < stays:
                 parameter.requires_grad_(False)
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise UserError(
