@@ -1,8 +1,11 @@
 """Tokenizers: the same texts give the same tokenizer, and what it cuts can be put together again."""
 
+import hashlib
 import random
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from tokenizers import trainers
 
 from seqlab.data import text as text_module
-from seqlab.data.text import SPECIAL, UNK, Bpe, Characters, Tokenizer, TokensConfig, Unigram, Words
+from seqlab.data.text import SPECIAL, UNK, Bpe, Characters, FromRun, Tokenizer, TokensConfig, Unigram, Words
 from seqlab.errors import UserError
 
 LINES = [
@@ -22,7 +25,22 @@ SMALL = {"bpe": Bpe(vocabulary=300), "unigram": Unigram(vocabulary=60)}
 
 
 def trained(kind):
-    return SMALL.get(kind, TokensConfig.kinds[kind]()).train(iter(LINES))
+    if kind == "run":    # the tokenizer of another run, whatever the texts here
+        with tempfile.TemporaryDirectory() as folder:
+            Words().train(iter(LINES)).save(Path(folder) / "tokenizer.json")
+            return FromRun(folder=folder).train(iter(()))
+    config = SMALL.get(kind) or TokensConfig.kinds[kind]()
+    return config.train(iter(LINES))
+
+
+def test_the_tokenizer_of_a_run_is_noticed_when_it_is_another(tmp_path):
+    path = tmp_path / "tokenizer.json"
+    Words().train(iter(LINES)).save(path)
+    known = FromRun(folder=str(tmp_path), mark=hashlib.sha256(path.read_bytes()).hexdigest())
+    assert known.train(iter(())).size == Tokenizer.load(path).size
+    Words().train(iter(["other words, other words"])).save(path)
+    with pytest.raises(UserError, match="not the tokenizer"):
+        known.train(iter(()))
 
 
 @pytest.mark.parametrize("kind", TokensConfig.kinds)

@@ -244,7 +244,7 @@ def test_long_texts_are_read_around_their_blanks(run):
         masked.predict(["[MASK] wakes. " + long + "Dora [MASK]."])
     with pytest.raises(UserError, match="beyond what this model sees"):
         run("masked+next").predict([("[MASK] wakes. " + long, long)])
-    with pytest.raises(UserError, match=r"(?s)pieces.*repair texts of up to 30"):
+    with pytest.raises(UserError, match=r"(?s)pieces.*repair texts of up to 42"):
         run("denoise").predict([long])
 
 

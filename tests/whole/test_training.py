@@ -119,7 +119,7 @@ def test_two_half_batches_give_the_gradient_of_the_whole(rows, tmp_path, monkeyp
     whole = np.arange(16)
     for parts in ([whole], [whole[:rows], whole[rows:]]):
         training = trainer(tmp_path, accumulate=len(parts), clip=1e9)
-        monkeypatch.setattr(training, "next_rows", lambda count, parts=parts: iter(parts))
+        monkeypatch.setattr(training, "next_rows", lambda count, parts=parts: ((0, part) for part in parts))
         monkeypatch.setattr(training.optimiser, "step", lambda model=training.model: gradients.append(gradient(model)))
         training.take_step()
     torch.testing.assert_close(*gradients, atol=1e-6, rtol=1e-6)
@@ -132,7 +132,7 @@ def test_the_gradient_is_the_mean_over_examples(tmp_path, monkeypatch):
     features = batch.inputs["features"].values[:, 0]
     weights, bias = (parameter.detach().clone() for parameter in training.model.parameters())
     wanted = (2 * (features @ weights[0] + bias - batch.target).unsqueeze(1) * features).mean(dim=0)
-    monkeypatch.setattr(training, "next_rows", lambda count: iter([np.arange(16)]))
+    monkeypatch.setattr(training, "next_rows", lambda count: iter([(0, np.arange(16))]))
     seen = []
     monkeypatch.setattr(training.optimiser, "step", lambda: seen.append(gradient(training.model)))
     training.take_step()
