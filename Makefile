@@ -18,6 +18,7 @@ lint: $(VENV)/.lint
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/step_speed.py
 	$(BIN)/python benchmarks/writing_speed.py
+	$(BIN)/python benchmarks/pretrain_speed.py
 
 docs: $(VENV)/.demo
 	$(BIN)/python docs/make.py
