@@ -59,7 +59,7 @@ class NextToken(Objective):
 class Fill(Objective):
     """−log p(the id that belongs there), summed over all positions that have an answer.
 
-    Where both directions answer by themselves, their terms are added up, as in ELMo.
+    Where both directions answer by themselves it is the mean of the two (in ELMo their sum), so that losses compare.
     """
 
     name = "fill"
@@ -67,7 +67,8 @@ class Fill(Objective):
     def __call__(self, output: Filling, batch: Batch) -> Term:
         vocabulary = output.vocabulary
         total = linear_cross_entropy(output.vectors, vocabulary.weight, vocabulary.bias, output.answers)
-        return Term(total, self.count(batch))
+        sides = len(output.answers) // max(1, self.count(batch)) or 1
+        return Term(total / sides, self.count(batch))
 
     def count(self, batch: Batch) -> int:
         return 0 if batch.answers is None else len(batch.answers)
