@@ -155,11 +155,18 @@ def _surest_mistakes(run: PretrainRun, exercise: Exercise) -> list[Example]:
     found = []
     for place in sure.argsort(descending=True, stable=True)[: min(WORST, int((sure > 0).sum()))].tolist():
         row, at = divmod(int(batch.places[place]), text.shape[1])
-        before, after = text[row, max(0, at - AROUND) : at].tolist(), text[row, at + 1 : at + 1 + AROUND].tolist()
-        shown = f"{run.tokenizer.decode(before)} {BLANK} {run.tokenizer.decode(after)}"
+        before = within(text[row, max(0, at - AROUND) : at].tolist()[::-1])[::-1]
+        after = within(text[row, at + 1 : at + 1 + AROUND].tolist())
+        gap = "" if run.words.letters else " "
+        shown = f"{run.tokenizer.decode(before)}{gap}{BLANK}{gap}{run.tokenizer.decode(after)}"
         pieces = [run.words.shown(int(number)) for number in (batch.answers[place], said[place])]
         found.append(Example(text=" ".join(shown.split()), meant=pieces[0], said=pieces[1], score=float(sure[place])))
     return found
+
+
+def within(ids: list[int]) -> list[int]:
+    """The ids up to the end of the document."""
+    return ids[: ids.index(SEP)] if SEP in ids else ids
 
 
 def _worst_blocks(run: PretrainRun, exercise: Exercise, tally: Tally) -> list[Example]:
@@ -193,9 +200,9 @@ def _sentences(run: PretrainRun, exercise: Exercise) -> list[str]:
     return sorted(some, key=lambda sentence: abs(len(sentence) - 70))[:SAMPLES]
 
 
-def with_blanks(sentence: str) -> tuple[str, list[str]]:
-    """A sentence with a word missing after a third of it and one after two thirds, and these words."""
-    words = list(re.finditer(r"\w+", sentence))
+def with_blanks(sentence: str, letters: bool = False) -> tuple[str, list[str]]:
+    """A sentence with a word (or a letter) missing after a third of it and one after two thirds, and what is missing."""
+    words = list(re.finditer(r"\w" if letters else r"\w+", sentence))
     chosen = [words[place] for place in sorted({len(words) // 3, 2 * len(words) // 3})] if words else []
     for word in reversed(chosen):
         sentence = sentence[: word.start()] + BLANK + sentence[word.end() :]
@@ -211,7 +218,7 @@ def _samples(run: PretrainRun, sentences: Sequence[str]) -> list[str]:
             [said] = run.predict([begun], {"decode.longest": 60}) if begun else [None]
             samples += [f"From “{begun}”:\n{said.to_json()['text']}"] if said else []
             continue
-        asked, meant = with_blanks(sentence)
+        asked, meant = with_blanks(sentence, run.words.letters)
         if not meant:
             continue
         [said] = run.predict([asked])
@@ -226,6 +233,6 @@ def _maps(run: PretrainRun, sentences: Sequence[str]) -> list[Explanation]:
     """What it looked at in one of these sentences."""
     if run.objective == "denoise" and not looks(run.writer):
         return []
-    asked = [sentence if run.objective == "causal" else with_blanks(sentence)[0] for sentence in sentences]
+    asked = [sentence if run.objective == "causal" else with_blanks(sentence, run.words.letters)[0] for sentence in sentences]
     telling = [text for text in asked if text.strip() and (run.objective == "causal" or BLANK in text)]
     return [run.explain(text) for text in telling[:1]]
