@@ -100,7 +100,7 @@ def everywhere(text, **more):
     return Batch({"text": text, **more}, None, torch.arange(text.rows), places=places, answers=text.values.flatten()[places])
 
 
-def same(mine, theirs):
+def assert_same(mine, theirs):
     assert_close(mine, theirs, atol=1e-4, rtol=0)
 
 
@@ -161,9 +161,9 @@ def test_bert_with_segments_masked_head_and_next_sentence_head():
 
     assert len(layers) == LAYERS
     for mine, other in zip([*layers, filled.states.values], [*said.hidden_states[1:], said.hidden_states[-1]], strict=True):
-        same(mine[text.mask], other[text.mask])
-    same(filled.vocabulary(filled.vectors), said.prediction_logits[text.mask])
-    same(filled.reply.scores, said.seq_relationship_logits)
+        assert_same(mine[text.mask], other[text.mask])
+    assert_same(filled.vocabulary(filled.vectors), said.prediction_logits[text.mask])
+    assert_same(filled.reply.scores, said.seq_relationship_logits)
 
 
 @torch.no_grad()
@@ -185,8 +185,8 @@ def test_roberta_with_its_one_segment_in_the_positions():
     filled = model(everywhere(text))
 
     for mine, other in zip(layers, said.hidden_states[1:], strict=True):
-        same(mine[text.mask], other[text.mask])
-    same(filled.vocabulary(filled.vectors), said.logits[text.mask])
+        assert_same(mine[text.mask], other[text.mask])
+    assert_same(filled.vocabulary(filled.vectors), said.logits[text.mask])
 
 
 GPT2 = {
@@ -237,9 +237,9 @@ def test_gpt_2():
     writing = model(written(text))
 
     for mine, other in zip(layers, said.hidden_states[:-1], strict=True):
-        same(mine[text.mask], other[text.mask])
-    same(writing.states, said.hidden_states[-1][text.mask])    # after the last norm
-    same(writing.vocabulary(writing.states), said.logits[text.mask])
+        assert_same(mine[text.mask], other[text.mask])
+    assert_same(writing.states, said.hidden_states[-1][text.mask])    # after the last norm
+    assert_same(writing.vocabulary(writing.states), said.logits[text.mask])
 
 
 def side(theirs, mine):
@@ -282,10 +282,10 @@ def test_bart():
     writing = model(Batch({"text": read}, None, torch.arange(read.rows), written=written(fed).written))
 
     for mine, other in zip(below, said.encoder_hidden_states[1:], strict=True):
-        same(mine[read.mask], other[read.mask])
+        assert_same(mine[read.mask], other[read.mask])
     for mine, other in zip(above, said.decoder_hidden_states[1:], strict=True):
-        same(mine[fed.mask], other[fed.mask])
-    same(writing.vocabulary(writing.states), said.logits[fed.mask])
+        assert_same(mine[fed.mask], other[fed.mask])
+    assert_same(writing.vocabulary(writing.states), said.logits[fed.mask])
 
 
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
