@@ -65,6 +65,7 @@ def start(whole, tmp_path):
 
 def command(words: list[str], cache: str, told: Path, file_bytes: int, more_memory: int) -> None:
     """What the other process does. On request no file may grow beyond a size, or memory only by so much."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)    # tests that run behind a shell's & would ignore it
     if file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, resource.RLIM_INFINITY))
     if more_memory:
