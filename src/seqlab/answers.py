@@ -10,10 +10,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from seqlab.config import RawText, build, dump, override, parse_overrides
-from seqlab.data.read import Row
 from seqlab.errors import UserError
 from seqlab.files import written_beside
 from seqlab.model import AnyModel, sketch
@@ -21,17 +20,13 @@ from seqlab.report.cost import inspect_model, measure
 from seqlab.run import load
 from seqlab.settings import PRESETS, Settings, Wishes, read_file
 from seqlab.tasks import generate_presets, pretrain_presets
-from seqlab.tasks.task import Size, chunks
+from seqlab.tasks.task import Size
 from seqlab.uses.generate import GenerateRun
-from seqlab.uses.run import CONFIG, Answer, Run, Text
+from seqlab.uses.run import CONFIG, Answer, Ask, Run, Text
 
 FORMATS = (".csv", ".tsv", ".jsonl")
 VOCABULARIES = generate_presets.PUBLISHED | pretrain_presets.PUBLISHED
 """Symbols of the published vocabularies, for `inspect` without data."""
-
-
-Ask = Literal["answer", "vector", "score"]
-"""What is wanted for a text: what predict gives, or with --embed, or with --score."""
 
 
 def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool, ask: Ask) -> None:
@@ -52,7 +47,7 @@ def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool,
         write_on(run, texts[0], settings)
         return
     given = [text if isinstance(run, GenerateRun) else as_text(text) for text in texts]
-    answers = run.embed(given) if ask == "vector" else run.score(given) if ask == "score" else run.predict(given, settings)
+    answers = run.answers(ask, given, settings)
     if output:
         rows = [{"text": text} | answer.columns() for text, answer in zip(texts, answers, strict=True)]
         write_rows(Path(output), rows)
@@ -90,7 +85,7 @@ def predict_file(folder: str, source: str, output: str, as_json: bool, ask: Ask,
     run = load(folder)
     settings = parse_overrides(words)
     rows = run.rows(source, settings, labelled=False)
-    answered = scored_rows(run, rows) if ask == "score" else run.answer_rows(rows, ask == "vector", settings)
+    answered = run.answer_rows(rows, ask, settings)
     if output:
         count = write_rows(Path(output), (dict(row.record) | answer.columns() for row, answer in answered))
         print(f"{count:,} answers in {output}")
@@ -99,13 +94,6 @@ def predict_file(folder: str, source: str, output: str, as_json: bool, ask: Ask,
     role = run.roles(labelled=False)[0].name
     for row, answer in answered:
         print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else beside(run, answer, row.cells[role]))
-
-
-def scored_rows(run: Run, rows: Iterable[Row], chunk: int = 256) -> Iterator[tuple[Row, Answer]]:
-    """Each row with how well its text is foreseen."""
-    role = run.roles(labelled=False)[0].name
-    for some in chunks(rows, chunk):
-        yield from zip(some, run.score([row.cells[role] for row in some]), strict=True)
 
 
 def explain_texts(folder: str, texts: Sequence[str], out: str) -> None:

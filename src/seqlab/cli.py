@@ -106,7 +106,8 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Answer for texts given here or in a file."""
-    from seqlab.answers import Ask, predict_file, predict_texts
+    from seqlab.answers import predict_file, predict_texts
+    from seqlab.uses.run import Ask
 
     if embed and score:
         raise UserError(what="--embed and --score stand side by side.", why="Each gives another answer.", fix="Give one of them.")

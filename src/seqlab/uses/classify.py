@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from seqlab.settings import Settings
 from seqlab.tasks import classify
 from seqlab.tasks.classify import ClassifyFacts, ClassifyFiles
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, texts_of
-from seqlab.uses.run import BASELINE, WEIGHTS, Answer, Findings, Run, Text, read_facts, read_settings
+from seqlab.uses.run import BASELINE, WEIGHTS, Findings, Run, Text, read_facts, read_settings
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,6 @@ class ClassifyRun(Run):
             return []
         return [Embedding(tuple(row.tolist())) for row in classify.vectors(self.model, self._fields(texts))]
 
-    def answer_rows(
-        self, rows: Iterable[Row], embed: bool = False, settings: Mapping[str, Any] | None = None, chunk: int = 2048
-    ) -> Iterator[tuple[Row, Answer]]:
-        """Each row with its prediction or vector, in order, a chunk at a time: files of any size pass through."""
-        for some in chunks(rows, chunk):
-            texts = [self._text(row) for row in some]
-            yield from zip(some, self.embed(texts) if embed else self.predict(texts), strict=True)
-
     def evaluate(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None) -> Scores:
         """Every metric of the task, with its interval and the baselines beside it."""
         began = time.monotonic()
@@ -121,7 +113,7 @@ class ClassifyRun(Run):
         said: list[np.ndarray] = []
         simple: list[np.ndarray] = []
         for rows in chunks(self.rows(data, settings, labelled=True), 8192):
-            texts = [self._text(row) for row in rows]
+            texts = [self.text_of(row) for row in rows]
             meant.append(classify.targets(rows, self.facts))
             said.append(classify.scores(self.model, self._fields(texts)))
             if self.baseline is not None:
@@ -165,7 +157,7 @@ class ClassifyRun(Run):
         shown = first if second is None else f"{first}\t{second}"
         return explain(self.model, batch, text=shown, pieces=pieces, said=self.predict([text])[0].to_json())
 
-    def _text(self, row: Row) -> Text:
+    def text_of(self, row: Row) -> Text:
         return (row.cells["text"], row.cells.get("text2", "")) if self.facts.pair else row.cells["text"]
 
     def _fields(self, texts: Sequence[Text]) -> dict[str, Ragged]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from seqlab import config
-from seqlab.data.read import Role, Row
+from seqlab.data.read import Role
 from seqlab.data.store import Ragged, concatenate
 from seqlab.data.stream import TEXT, encode_text, split_text
 from seqlab.data.text import BOS, Tokenizer
@@ -33,7 +33,7 @@ from seqlab.tasks.ngrams import NGrams
 from seqlab.tasks.surprise import sums
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, same_columns, texts_of
 from seqlab.tasks.text_files import load_tokenizer, open_table
-from seqlab.uses.run import BASELINE, Answer, Findings, Run, Text, TextScore
+from seqlab.uses.run import BASELINE, Findings, Run, Text, TextScore
 
 LONGEST = {"character": 400, "word": 100, "subword": 120}
 """Ids that are written unless told."""
@@ -63,6 +63,7 @@ class Generated:
 class GenerateRun(Run):
     """A trained language model."""
 
+    together = 256
     facts: GenerateFacts
     model: Writer    # type: ignore[assignment]
 
@@ -127,14 +128,6 @@ class GenerateRun(Run):
                 told = text
         if rest := self._after(given, more)[len(told) :]:
             yield rest
-
-    def answer_rows(
-        self, rows: Iterable[Row], embed: bool = False, settings: Mapping[str, Any] | None = None, chunk: int = 256
-    ) -> Iterator[tuple[Row, Answer]]:
-        """Each row, whose text is a prompt, with its continuation."""
-        for some in chunks(rows, chunk):
-            texts = [row.cells["text"] for row in some]
-            yield from zip(some, self.embed(texts) if embed else self.predict(texts, settings), strict=True)
 
     def decoding(self, settings: Mapping[str, Any] | None = None) -> DecodeConfig:
         """How to write: as usual for language models, as config.yaml says, as asked for here; the last word counts."""

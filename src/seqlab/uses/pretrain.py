@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seqlab import config
 from seqlab.data.batches import in_order
 from seqlab.data.read import Role, Row
 from seqlab.data.store import concatenate
@@ -55,16 +54,15 @@ from seqlab.tasks.text_files import load_tokenizer, open_table
 from seqlab.uses import pretrain_shown
 from seqlab.uses.generate import LONGEST, Generated, decoding, refuse_empty, text_after
 from seqlab.uses.pretrain_answers import LABELS, Blank, Filled, Repaired, Vectors
-from seqlab.uses.run import BASELINE, Answer, Findings, Run, Text, TextScore
+from seqlab.uses.run import BASELINE, Findings, Run, Text, TextScore
 
 MARKS = Marks(start=BOS, end=EOS, banned=(PAD, UNK, SEP, CLS, MASK, BOS))
-CHUNK = 256
-"""Rows of a file that are answered together."""
 
 
 class PretrainRun(Run):
     """A model that was pretrained on text alone."""
 
+    together = 256
     facts: PretrainFacts
     model: Filler | Writer    # type: ignore[assignment]
 
@@ -135,13 +133,10 @@ class PretrainRun(Run):
             return self._filled_in_turn(self.single(texts))
         return self._filled(texts)
 
-    def answer_rows(
-        self, rows: Iterable[Row], embed: bool = False, settings: Mapping[str, Any] | None = None, chunk: int = CHUNK
-    ) -> Iterator[tuple[Row, Answer]]:
-        """Each row with its answer, in order. A tab in the text of a row joins a pair."""
-        for some in chunks(rows, chunk):
-            texts = [pair_or_text(row.cells["text"]) for row in some]
-            yield from zip(some, self.embed(texts) if embed else self.predict(texts, settings), strict=True)
+    def text_of(self, row: Row) -> Text:
+        """A tab in the text of a row joins a pair."""
+        first, tab, second = row.cells["text"].partition("\t")
+        return (first, second) if tab else first
 
     def single(self, texts: Sequence[Text]) -> list[str]:
         if any(not isinstance(text, str) for text in texts):
@@ -247,10 +242,6 @@ class PretrainRun(Run):
 
         self.writer.eval()
         return decode_all(by_length([len(row) for row in rows]), one, how.workers)
-
-    def decoding(self, settings: Mapping[str, Any] | None) -> DecodeConfig:
-        tree = config.override(config.dump(self.settings), settings or {}, Settings)
-        return config.build(Settings, tree, "settings").decode
 
     def ids(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode([text], empty=True).values.tolist()
@@ -381,12 +372,6 @@ class PretrainRun(Run):
     def findings(self, prepared: Prepared, files: Files, split: str) -> Findings:
         assert isinstance(prepared, PretrainPrepared)
         return pretrain_shown.findings(self, prepared, split)
-
-
-def pair_or_text(text: str) -> Text:
-    """A pair is two texts joined by a tab."""
-    first, tab, second = text.partition("\t")
-    return (first, second) if tab else text
 
 
 def _shortened(text: str, most: int = 60) -> str:

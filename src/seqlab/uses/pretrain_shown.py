@@ -112,7 +112,7 @@ def _surprise(run: PretrainRun, text: str) -> Explanation:
 def _alignment(run: PretrainRun, text: str) -> Explanation:
     """Where the decoder looked in the noisy text as it wrote its repair."""
     ids = run.words.cut(text).ids
-    [[best, *_]] = run.search([ids], run.decoding(None))
+    [[best, *_]] = run.search([ids], run.decoding())
     written = [*best.ids, EOS] if best.finished else list(best.ids)
     batch = Batch(
         {"text": padded([np.concatenate([ids, [EOS]])])}, None, torch.tensor([0]), written=padded([np.array([BOS, *written])])

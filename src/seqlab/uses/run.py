@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from seqlab import config
 from seqlab.data.read import DataConfig, Role, Row, Table
+from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.files import write_json, write_text
 from seqlab.memory import keep_big_blocks
@@ -23,12 +24,14 @@ from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores
 from seqlab.report.page import Example
 from seqlab.settings import Settings
-from seqlab.tasks.task import Files, Prepared, TaskConfig, TaskFacts, same_columns
+from seqlab.tasks.task import Files, Prepared, TaskConfig, TaskFacts, chunks, same_columns
 from seqlab.training.checkpoint import load_weights
 
 CONFIG, FACTS, WEIGHTS, METRICS, BASELINE = "config.yaml", "facts.json", "model.safetensors", "metrics.jsonl", "baseline"
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
+Ask = Literal["answer", "vector", "score"]
+"""What is wanted for a text: what predict gives, or with --embed, or with --score."""
 
 
 @runtime_checkable
@@ -91,6 +94,8 @@ class Run(ABC):
 
     echoes: ClassVar[bool] = False
     """Whether an answer is shown beside the text it is for; a text that was written stands alone."""
+    together: ClassVar[int] = 2048
+    """Rows of a file that are answered at a time."""
 
     def __init__(self, folder: Path, settings: Settings, facts: TaskFacts) -> None:
         self.folder, self.settings, self.facts = folder, settings, facts
@@ -115,12 +120,6 @@ class Run(ABC):
     @abstractmethod
     def predict(self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> Sequence[Answer]:
         """One answer a text, in order. `settings` are dotted keys: {"decode.beam": 5}."""
-
-    @abstractmethod
-    def answer_rows(
-        self, rows: Iterable[Row], embed: bool = False, settings: Mapping[str, Any] | None = None
-    ) -> Iterator[tuple[Row, Answer]]:
-        """Each row with its answer, in order, a chunk at a time: files of any size pass through."""
 
     @abstractmethod
     def evaluate(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None) -> Scores:
@@ -152,6 +151,23 @@ class Run(ABC):
             fix="Leave --score out.",
         )
 
+    def answers(self, ask: Ask, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> Sequence[Answer]:
+        """What is wanted for each text, in order."""
+        if ask == "vector":
+            return self.embed(texts)
+        return self.score(texts) if ask == "score" else self.predict(texts, settings)
+
+    def answer_rows(
+        self, rows: Iterable[Row], ask: Ask = "answer", settings: Mapping[str, Any] | None = None
+    ) -> Iterator[tuple[Row, Answer]]:
+        """Each row with what is wanted for it, in order, a chunk at a time: files of any size pass through."""
+        for some in chunks(rows, self.together):
+            yield from zip(some, self.answers(ask, [self.text_of(row) for row in some], settings), strict=True)
+
+    def text_of(self, row: Row) -> Text:
+        """What of a row is read."""
+        return row.cells[self.roles(labelled=False)[0].name]
+
     def rows(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool) -> Iterator[Row]:
         """The good rows of other files, read as the training files were."""
         return self.table(data, settings, labelled=labelled).rows()
@@ -162,8 +178,14 @@ class Run(ABC):
 
     def data_with(self, settings: Mapping[str, Any] | None) -> DataConfig:
         """How files are read, with some settings changed."""
-        tree = config.override(config.dump(self.settings), settings or {}, Settings)
-        return config.build(Settings, tree, "settings").data
+        return self._with(settings).data
+
+    def decoding(self, settings: Mapping[str, Any] | None = None) -> DecodeConfig:
+        """How texts are written, with some settings changed: {"decode.beam": 5}."""
+        return self._with(settings).decode
+
+    def _with(self, settings: Mapping[str, Any] | None) -> Settings:
+        return config.build(Settings, config.override(config.dump(self.settings), settings or {}, Settings), "settings")
 
     def refuse_other_symbols(self, symbols: Mapping[str, int]) -> None:
         """The tokenizer has to be the one of the training."""

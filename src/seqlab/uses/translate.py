@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from seqlab import config, decode
+from seqlab import decode
 from seqlab.data.batches import in_order
-from seqlab.data.read import Role, Row, Table
+from seqlab.data.read import Role, Table
 from seqlab.data.store import Ragged
 from seqlab.data.text import BOS, EOS, SPECIAL, Tokenizer
 from seqlab.decode import DecodeConfig, Found
@@ -27,14 +27,11 @@ from seqlab.report.evaluate import Scores, evaluate_texts, score_by_length
 from seqlab.report.page import Example
 from seqlab.settings import Settings
 from seqlab.tasks import translate
-from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks
+from seqlab.tasks.task import Files, Prepared, TaskFacts
 from seqlab.tasks.translate import SOURCE, TARGET, Items, Tongues, Translate, TranslateFacts, TranslatePrepared
 from seqlab.tasks.word_table import FILE, WordTable
 from seqlab.text_metrics import Chrf
-from seqlab.uses.run import BASELINE, Answer, Findings, Run, Text
-
-CHUNK = 2048
-"""Rows of a file that are translated together."""
+from seqlab.uses.run import BASELINE, Findings, Run, Text
 
 
 @dataclass(frozen=True)
@@ -95,30 +92,17 @@ class TranslateRun(Run):
         names = [data] if isinstance(data, str) else list(data)
         return Table(names, replace(told, columns=columns), roles, any_ending=not labelled)    # test.en is lines to translate
 
-    def decode_with(self, settings: Mapping[str, Any] | None) -> DecodeConfig:
-        """How texts are written, with some settings changed: {"decode.beam": 5}."""
-        tree = config.override(config.dump(self.settings), settings or {}, Settings)
-        return config.build(Settings, tree, "settings").decode
-
     # Writing -------------------------------------------------------------------------------------------------------
 
     def predict(self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> list[Translation]:
         """One translation a text, in order."""
         target = self.tongues.target
         made: list[Translation] = []
-        how = self.decode_with(settings)
+        how = self.decoding(settings)
         for found in self._search(self._read(_single(texts)), how) if texts else ():
             best, *others = [Translation(target.decode(one.ids), one.score) for one in found]
             made.append(replace(best, others=tuple(others)))
         return made
-
-    def answer_rows(
-        self, rows: Iterable[Row], embed: bool = False, settings: Mapping[str, Any] | None = None, chunk: int = CHUNK
-    ) -> Iterator[tuple[Row, Answer]]:
-        """Each row with its translation, in order, a chunk at a time: files of any size pass through."""
-        for some in chunks(rows, chunk):
-            texts = [row.cells["source"] for row in some]
-            yield from zip(some, self.embed(texts) if embed else self.predict(texts, settings), strict=True)
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """log p of each target, given its source."""
@@ -162,7 +146,7 @@ class TranslateRun(Run):
                 fix="See the faults with: seqlab check translate FILE",
             )
         began = time.monotonic()
-        said = self._said(self._read(items.sources), self.decode_with(settings))
+        said = self._said(self._read(items.sources), self.decoding(settings))
         return self.scored(items, said, time.monotonic() - began)
 
     def scored(self, items: Items, said: Sequence[str], seconds: float) -> Scores:
