@@ -40,6 +40,7 @@ ENCODERS: dict[str, EncoderConfig] = {
     "conv residual": Conv(width=8, layers=2, kernel=5, residual=True, dropout=0.3),
     "transformer": small(),
     "transformer post": small(norm="post", activation="gelu-tanh"),
+    "transformer without norms": small(norm="none"),
     "transformer final norm off": small(final_norm=False, embedding_norm=True, scale_embedding=False),
     "transformer no biases": small(biases=False),
     "transformer learned": small(positions=Learned(length=40, offset=2)),
@@ -117,6 +118,7 @@ def attending(body: EncoderConfig, **settings: object) -> Attending:
 WRITERS: dict[str, DecoderConfig] = {
     "causal transformer": causal(small()),
     "causal transformer post": causal(small(norm="post", layers=3), tied=False, bias=True),
+    "causal transformer without norms": causal(small(norm="none")),
     "causal transformer rotary": causal(small(positions=Rotary())),
     "causal transformer learned": causal(small(positions=Learned(length=40))),
     "causal transformer local": causal(small(local=3)),

@@ -31,8 +31,8 @@ class Transformer(EncoderConfig, kind="transformer"):
     """Width inside the feed-forward block; four times the width when empty."""
     activation: Activation = "relu"
     """Between the two halves of the feed-forward block."""
-    norm: Literal["pre", "post"] = "pre"
-    """Norm before each block (trains without care) or after each residual (as in the paper of 2017)."""
+    norm: Literal["pre", "post", "none"] = "pre"
+    """Norm before each block (trains without care), after each residual (as in the paper of 2017), or none (to see why)."""
     epsilon: PositiveFloat = 1e-5
     """Added to the variance in every norm."""
     final_norm: bool | None = None
@@ -88,9 +88,10 @@ class TransformerLayer(nn.Module):
         self.attention = Attention(own, rotary)
         self.cross = Attention(replace(form, memory=memory)) if memory is not None else None
         self.feed_forward = FeedForward(width, config.feed_forward or 4 * width, config.activation, config.biases)
-        self.attention_norm = nn.LayerNorm(width, config.epsilon, bias=config.biases)
-        self.cross_norm = nn.LayerNorm(width, config.epsilon, bias=config.biases) if memory is not None else None
-        self.feed_forward_norm = nn.LayerNorm(width, config.epsilon, bias=config.biases)
+        normed = config.norm != "none"
+        self.attention_norm = _norm(config, width) if normed else None
+        self.cross_norm = _norm(config, width) if normed and memory is not None else None
+        self.feed_forward_norm = _norm(config, width) if normed else None
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Float[Tensor, "B T D"], mask: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T D"]:
@@ -110,13 +111,14 @@ class TransformerLayer(nn.Module):
 
         x = self._add(x, self.attention_norm, look_back)
         if self.cross is not None and memory is not None:
-            assert self.cross_norm is not None
             cross = self.cross
             x = self._add(x, self.cross_norm, lambda y: cross.recall(y, *memory, mask))
         return self._add(x, self.feed_forward_norm, self.feed_forward), found[0]
 
-    def _add(self, x: Tensor, norm: nn.LayerNorm, block: Block) -> Tensor:
-        """What came in and what a block makes of it, with the norm before the block or after the sum."""
+    def _add(self, x: Tensor, norm: nn.LayerNorm | None, block: Block) -> Tensor:
+        """What came in and what a block makes of it, with the norm, if there is one, before the block or after the sum."""
+        if norm is None:
+            return x + self.dropout(block(x))
         summed: Tensor = x + self.dropout(block(norm(x))) if self.pre else norm(x + self.dropout(block(x)))
         return summed
 
@@ -144,10 +146,10 @@ class TransformerEncoder(Encoder):
         self.scale = width_in**0.5 if config.scale_embedding else 1.0
         norms = config.norm == "pre" if config.final_norm is None else config.final_norm
         rotary = self.positions if isinstance(self.positions, RotaryPositions) else None
-        self.embedding_norm = nn.LayerNorm(width, config.epsilon, bias=config.biases) if config.embedding_norm else None
+        self.embedding_norm = _norm(config, width) if config.embedding_norm else None
         layers = [TransformerLayer(config, width, rotary, memory) for _ in range(config.layers)]
         self.layers = nn.ModuleList(layers)    # type: ignore[assignment]
-        self.final_norm = nn.LayerNorm(width, config.epsilon, bias=config.biases) if norms else None
+        self.final_norm = _norm(config, width) if norms else None
         self.dropout = Dropout(config.dropout)
         if config.norm == "pre":
             self._calm_residuals()
@@ -206,19 +208,23 @@ class TransformerEncoder(Encoder):
             costs.append(Cost(name="embedding_norm", parameters=norm, parameters_formula=formula))
         for number, layer in enumerate(self.layers):
             count = 2 if layer.cross is None else 3
+            norms = Cost(
+                name="norms", parameters=count * norm, parameters_formula=f"{count}·{formula}", memory=count * length * self.width
+            )
             parts = [
                 layer.attention.cost(length),
                 *([] if layer.cross is None else [replace(layer.cross.cost(length), name="cross")]),
                 layer.feed_forward.cost(length),
-                Cost(
-                    name="norms", parameters=count * norm, parameters_formula=f"{count}·{formula}",
-                    memory=count * length * self.width,
-                ),
+                *([] if self.config.norm == "none" else [norms]),
             ]
             costs += [cost.below(f"layers.{number}") for cost in parts]
         if self.final_norm is not None:
             costs.append(Cost(name="final_norm", parameters=norm, parameters_formula=formula))
         return costs
+
+
+def _norm(config: Transformer, width: int) -> nn.LayerNorm:
+    return nn.LayerNorm(width, config.epsilon, bias=config.biases)
 
 
 def _check_heads(config: Transformer, width: int) -> None:
