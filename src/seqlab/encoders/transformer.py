@@ -117,9 +117,8 @@ class TransformerLayer(nn.Module):
 
     def _add(self, x: Tensor, norm: nn.LayerNorm | None, block: Block) -> Tensor:
         """What came in and what a block makes of it, with the norm, if there is one, before the block or after the sum."""
-        if norm is None:
-            return x + self.dropout(block(x))
-        summed: Tensor = x + self.dropout(block(norm(x))) if self.pre else norm(x + self.dropout(block(x)))
+        added: Tensor = self.dropout(block(norm(x) if norm is not None and self.pre else x))
+        summed: Tensor = x + added if norm is None or self.pre else norm(x + added)
         return summed
 
 
