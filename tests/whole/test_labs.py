@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 import statistics
+import threading
+import time
 
 import pytest
 import yaml
 
 from seqlab import session
 from seqlab.data.builtin import write_stress_tables
-from seqlab.errors import Stopped, UserError
-from seqlab.labs import LABS, asked, begin, few_labels, lab, objectives, transfer
+from seqlab.errors import MachineError, Stopped, UserError
+from seqlab.labs import LABS, asked, begin, few_labels, lab, objectives, transfer, trials
 from seqlab.labs.asked import Rows, parse_counts
 from seqlab.labs.lab import Spread
+from seqlab.labs.trials import Trial, train_all
 from tests.whole.conftest import opinions, write_table
 
 COMMON = {
@@ -168,6 +173,61 @@ def test_a_pretrained_run_can_be_taken(found, reviews, tmp_path, seqlab):
     assert "one seed" in out and "one seed can't tell that from chance" in out and "of 3 runs, about" in err
     assert not (tmp_path / "lab" / "pretrained").exists()
     assert {cell["side"]: cell["test_accuracy"]["values"] for cell in told["cells"]} == first_seed(found)
+
+
+# Trials side by side ---------------------------------------------------------------------------------------------
+
+
+def trial(reviews, folder, **overrides):
+    told = {"data.train": [reviews], "training.steps": 4, "training.threads": 1, "training.baseline": False}
+    return Trial(str(folder), {**told, **overrides}, preset="bow")
+
+
+def test_trials_side_by_side_give_the_numbers_of_one_after_the_other(found, reviews, tmp_path, monkeypatch):
+    monkeypatch.setattr(few_labels.Comparison, "at_once", 2)
+    less = ASKED | {"labels": "30", "seeds": 1}
+    own = {key: value for key, value in COMMON.items() if not key.startswith("pretrain.")}
+    outcome = transfer.run(data=reviews, start=found.folder / "pretrained", settings=own, out=tmp_path / "lab", **less)
+    assert first_seed(outcome) == first_seed(found)
+
+
+def test_one_trial_runs_on_each_core_unless_threads_are_asked_for(reviews, tmp_path, monkeypatch):
+    monkeypatch.setattr(few_labels.torch, "get_num_threads", lambda: 6)
+    for settings, count in (({}, 6), ({"training.threads": 2}, 1)):
+        wanted = asked.Asked.of(
+            quick=True, data=reviews, unlabelled="", test="", labels="30", seeds=1, minutes=None, epochs=None, settings=settings
+        )
+        assert few_labels.Comparison(wanted, tmp_path, lab.Progress(quiet=True)).at_once == count
+
+
+def test_a_fault_in_a_trial_is_told_and_the_other_one_is_stopped(reviews, tmp_path):
+    long = trial(reviews, tmp_path / "long", **{"training.steps": 1_000_000})
+    with pytest.raises(UserError) as fault:
+        list(train_all([long, trial(str(tmp_path / "none.csv"), tmp_path / "wrong")], at_once=2))
+    assert "none.csv" in fault.value.what and fault.value.fix
+    assert not long.finished
+
+
+def test_a_killed_trial_is_told(reviews, tmp_path, monkeypatch):
+    monkeypatch.setattr(trials.sys, "executable", "/bin/false")
+    with pytest.raises(MachineError, match="exit code 1"):
+        list(train_all([trial(reviews, tmp_path / "one")], at_once=2))
+
+
+def test_a_stop_saves_the_trials_that_are_at_work(reviews, tmp_path):
+    folders = [tmp_path / name for name in ("one", "two")]
+    longs = [trial(reviews, folder, **{"training.steps": 1_000_000, "training.validations": 10_000}) for folder in folders]
+
+    def stop_when_both_learn():
+        while not all((folder / "metrics.jsonl").exists() for folder in folders):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop_when_both_learn, daemon=True).start()
+    with pytest.raises(Stopped) as stop:
+        list(train_all(longs, at_once=2))
+    assert stop.value.exit_code == 143
+    assert all((folder / "resume").exists() and not one.finished for folder, one in zip(folders, longs, strict=True))
 
 
 # objectives ----------------------------------------------------------------------------------------------------------

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from seqlab.finish import SCORES
 from seqlab.labs.asked import GRAMS_AT_ONCE, LETTERS, READING, Asked, write_rows
-from seqlab.labs.lab import Line, Panel, Spread, Table, train_once
-from seqlab.settings import Wishes
+from seqlab.labs.lab import Line, Panel, Spread, Table
+from seqlab.labs.trials import Trial, train_all
 from seqlab.training.progress import Progress, duration
-from seqlab.transfer import Source
 from seqlab.uses.run import METRICS
 
 BOW = "bow"
@@ -54,24 +55,19 @@ class Comparison:
 
     def learn(self, sides: Sequence[Side]) -> dict[tuple[str, int], tuple[Learnt, ...]]:
         """Train what is not trained yet, and give everything: one entry a seed."""
-        asked, began = self.asked, time.monotonic()
+        asked, began, done = self.asked, time.monotonic(), 0.0
         if shared := asked.rows.shared:
             self.progress.say(f"Warning: {shared:,} of {len(asked.rows.test):,} test rows have a text that is learnt from, too.")
         every = [(side, count, seed) for seed in range(asked.seeds) for count in asked.counts for side in sides]
-        left = [self.work(*one[:2]) for one in every]
-        done = 0.0
-        for place, (side, count, seed) in enumerate(every):
-            since = time.monotonic()
-            if not train_once(self.wishes(side, count, seed), self.run_folder(side, count, seed), Progress(quiet=True)):
-                began += time.monotonic() - since
-                continue
-            done += left[place]
-            seconds = time.monotonic() - began
-            unfinished = [work for work, one in zip(left, every, strict=True) if not self.is_finished(*one)]
-            accuracy, took = self.read(side, count, seed).accuracy, duration(time.monotonic() - since)
+        trials = [self.trial(*one) for one in every]
+        for trial in train_all(trials, self.at_once):
+            side, count, seed = every[trials.index(trial)]
+            done += self.work(side, count)
+            left = [self.work(*one[:2]) for trial, one in zip(trials, every, strict=True) if not trial.finished]
+            accuracy = self.read(side, count, seed).accuracy
             self.progress.say(
-                f"{count:,} labels, seed {seed}, {side.name}: test accuracy {accuracy:.3f}, {took}   "
-                f"{len(every) - len(unfinished)} of {len(every)} runs, about {duration(seconds / done * sum(unfinished))} left"
+                f"{count:,} labels, seed {seed}, {side.name}: test accuracy {accuracy:.3f}   {len(every) - len(left)} of "
+                f"{len(every)} runs, about {duration((time.monotonic() - began) / done * sum(left))} left"
             )
         cells = [(side, count) for side in sides for count in asked.counts]
         return {(side.name, count): tuple(self.read(side, count, seed) for seed in range(asked.seeds)) for side, count in cells}
@@ -90,30 +86,32 @@ class Comparison:
         path = self.folder / "data" / f"{count}-{seed}.jsonl"
         return path if path.exists() else write_rows(path, self.asked.rows.order(seed)[:count])
 
-    def wishes(self, side: Side, count: int, seed: int) -> Wishes:
+    def trial(self, side: Side, count: int, seed: int) -> Trial:
         """What a run is asked for. Sides with a body have the same settings; only the weights that they start from differ."""
-        data, rows = self.folder / "data", self.asked.rows
+        data, rows, folder = self.folder / "data", self.asked.rows, str(self.run_folder(side, count, seed))
         overrides: dict[str, Any] = {
             "data.train": (str(self.rows_file(count, seed)),),
             "data.valid": (str(write_rows(data / "valid.jsonl", rows.valid)),),
             "data.test": (str(write_rows(data / "test.jsonl", rows.test)),),
-            "training.seed": seed, "training.baseline": False,
+            "training.seed": seed, "training.baseline": False, "training.threads": 1,
         }    # fmt: skip
         if side.body is None:
             letters = {**LETTERS, "training.batch_tokens": GRAMS_AT_ONCE} if self.asked.builtin else {}
-            return Wishes(task="classify", preset=BOW, overrides=overrides | letters)
+            return Trial(folder, overrides | letters, preset=BOW)
         epochs = self.asked.epochs_for(count)
         overrides |= {"training.epochs": epochs, "training.validations": epochs, "training.patience": epochs + 1}
         overrides |= {key: value for key, value in self.asked.tuning.items() if not key.startswith(READING)}
         if side.new:
-            return Wishes(task="classify", overrides=overrides, adapt=Source(side.body).adapt)
-        return Wishes(task="classify", overrides=overrides | {"transfer.start": str(side.body)})
+            return Trial(folder, overrides, like=str(side.body))
+        return Trial(folder, overrides | {"transfer.start": str(side.body)})
+
+    @property
+    def at_once(self) -> int:
+        """Trials side by side: one a core, or one with the threads that were asked for."""
+        return 1 if "training.threads" in self.asked.tuning else torch.get_num_threads()
 
     def run_folder(self, side: Side, count: int, seed: int) -> Path:
         return self.folder / "trials" / f"{side.name.replace(' ', '-')}-{count}-{seed}"
-
-    def is_finished(self, side: Side, count: int, seed: int) -> bool:
-        return (self.run_folder(side, count, seed) / SCORES).exists()
 
     def read(self, side: Side, count: int, seed: int) -> Learnt:
         """A finished run, from its files."""
