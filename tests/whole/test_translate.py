@@ -9,10 +9,12 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from seqlab import session
 from seqlab.errors import UserError
 from seqlab.run import load
+from seqlab.settings import Wishes
 from seqlab.tasks import translate
 from tests.whole.conftest import opinions, write_table
 
@@ -272,6 +274,34 @@ def test_pairs_beyond_the_length_are_left_out_of_training_and_counted(tmp_path, 
     name = write_pairs(tmp_path, "c", [row for row in rows if len(row[0]) > 1])
     with pytest.raises(UserError, match=r"All \d+ training pairs are longer than data\.length=1\."):
         session.train("translate", name, valid=valid, steps=1, settings={**TINY, "data.length": 1}, quiet=True)
+
+
+def test_some_sources_are_learnt_without_their_full_stop(tmp_path, monkeypatch):
+    """In a share of the rows that the epoch and the seed decide; what is written keeps its own, and so do single stops."""
+    monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
+    rows = [(f"{one}.", f"{two}.") for one, two in counting(400)]
+    rows += [*((f"{number}1", f"{number} one") for number in range(40)), (".", "stop")]
+    name = write_pairs(tmp_path, "a", rows)
+
+    def prepared(share):
+        overrides = {"data.train": (name,), "data.valid": (name,), "task.open_ends": share}
+        settings = Wishes(task="translate", overrides=overrides).settings()
+        return settings.task.look(settings.data).prepare(settings.data, settings.model)
+
+    whole, some, every = (prepared(share) for share in (0.0, 0.25, 0.999))
+    places, stop = np.arange(len(rows)), every.stop
+    before, after = (one.load(places, (0, 1)).inputs["text"] for one in (whole, every))
+    for row in places:
+        ids, kept = ([*one.values[row, : one.lengths[row]].tolist()] for one in (before, after))
+        assert kept == ([*ids[:-2], translate.EOS] if ids[-2] == stop and len(ids) > 2 else ids)
+    assert int((before.lengths - after.lengths).sum()) == 400
+
+    first, again, later = (some.load(places, (0, epoch)) for epoch in (1, 1, 2))
+    shorter = [(before.lengths - one.inputs["text"].lengths).bool() for one in (first, again, later)]
+    assert 60 < int(shorter[0].sum()) < 140
+    assert torch.equal(shorter[0], shorter[1]) and not torch.equal(shorter[0], shorter[2])
+    assert torch.equal(some.load(places[7:9], (0, 1)).inputs["text"].lengths, first.inputs["text"].lengths[7:9])
+    assert torch.equal(first.written.values, whole.load(places).written.values)
 
 
 CONTRADICTIONS = {

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import nn
+from jaxtyping import Bool
+from torch import Tensor, nn
 
 from seqlab import __version__
 from seqlab.config import Probability, dump
@@ -80,6 +81,8 @@ class Translate(TaskConfig, kind="translate"):
     """Share of the target probability that is spread over the whole vocabulary."""
     joint: bool | None = None
     """One vocabulary for both sides; empty: unless data.target_tokens says how the written side is cut."""
+    open_ends: Probability = 0.05
+    """Share of the sources, others in every epoch, that are learnt without the full stop at their end: many people type none."""
     metric: Literal["bleu", "chrf", "errors"] = "bleu"
     """What decides which weights are best. errors: wrong tokens between spaces, for targets such as sounds."""
 
@@ -351,8 +354,19 @@ class TranslatePrepared(Prepared):
         fields = self.stores["train"].fields
         return Plan(fields["written"].sizes(), batch_tokens, seed, beside=fields["text"].sizes())
 
+    @cached_property
+    def stop(self) -> int:
+        """The id of a full stop in sources; [UNK] where none occurs."""
+        return self.tongues.source.ids(["."])[0]
+
     def load(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
-        return make_batch(self.stores["train"].fields, rows)
+        batch = make_batch(self.stores["train"].fields, rows)
+        if not self.task.open_ends or self.stop == UNK:
+            return batch
+        chosen = drawn(*chance, self.stores["train"].rows)[rows] < self.task.open_ends
+        read = batch.inputs["text"]
+        assert isinstance(read, Seq)
+        return replace(batch, inputs={"text": without_stop(read, self.stop, torch.from_numpy(chosen))})
 
     @cached_property
     def items(self) -> Items:
@@ -401,6 +415,22 @@ def make_batch(fields: dict[str, Ragged], rows: np.ndarray) -> Batch:
     written = pad(fields["written"], rows) if "written" in fields else None
     assert isinstance(read, Seq) and (written is None or isinstance(written, Seq))
     return Batch({"text": read}, None, torch.from_numpy(rows), written=written)
+
+
+@lru_cache(maxsize=2)
+def drawn(seed: int, epoch: int, rows: int) -> np.ndarray:
+    """A number from 0 to 1 for each row, which follows from seed and epoch alone."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch, rows]))).random(rows)
+
+
+def without_stop(read: Seq, stop: int, chosen: Bool[Tensor, " B"]) -> Seq:
+    """The chosen rows without the full stop before their mark of the end, where there is one and something before it."""
+    end = read.lengths - 1
+    before = (end - 1).clamp(min=0)
+    rows = torch.nonzero(chosen & (end > 1) & (read.values[torch.arange(read.rows), before] == stop)).flatten()
+    values, mask = read.values.clone(), read.mask.clone()
+    values[rows, before[rows]], values[rows, end[rows]], mask[rows, end[rows]] = EOS, PAD, False
+    return Seq(values, mask)
 
 
 @torch.no_grad()
