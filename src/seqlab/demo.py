@@ -108,7 +108,7 @@ def invent(started: float) -> None:
     """Words that could be English."""
     print("English words, letter by letter: learn what they are made of, and invent new ones.")
     words = write_words(_builtin())
-    run = _trained("generate", "transformer", "runs/demo-words", started, {"data.train": (str(words),), "task.flow": "rows"})
+    run = _trained("generate", "lstm", "runs/demo-words", started, {"data.train": (str(words),), "task.flow": "rows"})
     assert isinstance(run, GenerateRun)
     known = set(words.read_text(encoding="utf-8").split())
     drawn = [answer.text for answer in run.predict([""] * 60)]

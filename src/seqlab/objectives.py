@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional
 
-from seqlab.nn.loss import linear_cross_entropy
+from seqlab.nn.loss import linear_cross_entropy, sampled_cross_entropy
 from seqlab.outputs.pools import kl_penalty, overlap_penalty
 from seqlab.parts import Batch, Filling, Objective, Output, Term, Writing
 
@@ -44,11 +44,16 @@ class NextToken(Objective):
     """−log p(the id that comes next), summed over all ids to be written; `smoothing` is spread over the whole vocabulary."""
 
     smoothing: float = 0.0
+    sampled: int | None = None
+    """How many symbols of the vocabulary to compare with; all when None."""
     name = "next token"
 
     def __call__(self, output: Writing, batch: Batch) -> Term:
-        vocabulary = output.vocabulary
-        total = linear_cross_entropy(output.states, vocabulary.weight, vocabulary.bias, output.targets, self.smoothing)
+        compared = output.states, output.vocabulary.weight, output.vocabulary.bias, output.targets
+        if self.sampled is None:
+            total = linear_cross_entropy(*compared, self.smoothing)
+        else:
+            total = sampled_cross_entropy(*compared, self.sampled, self.smoothing)
         return Term(total, self.count(batch))
 
     def count(self, batch: Batch) -> int:

@@ -150,7 +150,8 @@ class Session:
         )
         plan = make_plan(settings, prepared)
         rows = prepared.facts.rows
-        most = training.steps or int(2 * settings.task.epochs(rows["train"]) * len(plan.epoch(0)) / training.accumulate)
+        epochs = settings.task.stretch * settings.task.epochs(rows["train"])
+        most = training.steps or int(epochs * len(plan.epoch(0)) / training.accumulate)
         scorings = 1.2 + rows.get("test", rows["valid"]) / rows["valid"]
         budget = Budget(steps=max(1, most), minutes=training.minutes, started=self.started, reserve=reserve, scorings=scorings)
         trainer = Training(

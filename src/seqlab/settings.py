@@ -31,7 +31,7 @@ PRESETS = {
 }
 """One table a task."""
 assert set(PRESETS) == {task.kind for task in (Classify, Generate, Pretrain, Translate)}
-DEFAULT = {"classify": "bilstm", "translate": "transformer", "generate": "transformer", "pretrain": "roberta"}
+DEFAULT = {"classify": "bilstm", "translate": "transformer", "generate": "lstm", "pretrain": "roberta"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from seqlab.decoders import Attending, Causal
 from seqlab.encoders import Gru, Lstm, Rnn, Transformer
 from seqlab.encoders.recurrent import RecurrentEncoder
 from seqlab.model import ModelConfig, count_parameters, sketch
-from seqlab.nn.loss import linear_cross_entropy
+from seqlab.nn.loss import candidates, linear_cross_entropy, sampled_cross_entropy
 from seqlab.parts import Facts
 from seqlab.seq import Seq, mask_of
 
@@ -160,6 +160,44 @@ def test_the_chunked_loss_is_cross_entropy(monkeypatch, smoothing, bias, chunk):
     with torch.no_grad():
         told = linear_cross_entropy(states, weight, shift if bias else None, targets, smoothing)
     assert_close(told.double(), run(True)[0].detach(), atol=1e-3, rtol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_sampled_loss_estimates_the_sum_over_the_vocabulary_without_bias(bias):
+    """Ẑ averaged over draws is Z; against the whole vocabulary the loss is exact; its gradient is that of the estimate."""
+    torch.manual_seed(0)
+    states, weight, targets = torch.randn(5, 4).double(), torch.randn(60, 4).double(), torch.randint(0, 60, (5,))
+    shift = torch.randn(60).double() if bias else None
+    scores = F.linear(states, weight, shift)
+
+    sums = []
+    for seed in range(3000):
+        some, more, places = candidates(targets, 60, 20, torch.Generator().manual_seed(seed))
+        assert torch.equal(some[places], targets) and len(some.unique()) == len(some)
+        assert set(range(10)) <= set(some.tolist()) and 20 <= len(some) <= 25
+        sums.append((scores[:, some] + more).exp().sum(dim=1))
+    estimates = torch.stack(sums)
+    error = estimates.std(dim=0) / len(sums) ** 0.5
+    assert ((estimates.mean(dim=0) - scores.exp().sum(dim=1)).abs() < 4 * error).all() and (error > 0).all()
+
+    exact = F.cross_entropy(scores, targets, reduction="sum")
+    assert_close(sampled_cross_entropy(states, weight, shift, targets, 60), exact, atol=1e-9, rtol=1e-9)
+    once, again = (sampled_cross_entropy(states, weight, shift, targets, 20) for _ in range(2))
+    assert once == again and once != exact
+
+    def draw() -> torch.Tensor:
+        mark = int(states[0, 0].float().view(torch.int32)) + int(targets.sum())
+        some, more, places = candidates(targets, 60, 20, torch.Generator().manual_seed(mark))
+        compared = F.linear(states, weight[some], None if shift is None else shift[some]) + more
+        return F.cross_entropy(compared, places, reduction="sum")
+
+    leaves = [one for one in (weight, shift) if one is not None]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    expected = torch.autograd.grad(draw(), leaves)
+    found = torch.autograd.grad(sampled_cross_entropy(states, weight, shift, targets, 20), leaves)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert_close(mine, theirs, atol=1e-6, rtol=1e-6)
 
 
 def test_a_tied_matrix_gets_the_gradient_of_both_its_uses():

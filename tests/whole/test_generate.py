@@ -109,6 +109,15 @@ def test_it_learns_the_language_and_writes_it(cats):
     assert len(said) == len("the cat") + 200
 
 
+def test_compared_with_a_part_of_the_vocabulary_it_learns_the_language_too(folder):
+    """Of about 280 symbols 40 are compared with; validation is over all of them."""
+    settings = tree(folder / "cats.txt", tokens={"kind": "bpe", "vocabulary": 280}, sampled=40)
+    run = trained(folder, settings, "sampled")
+    rows = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["valid_bpc"] == pytest.approx(2 / 24, abs=0.03)
+
+
+
 @pytest.mark.parametrize("name", ["cats", "lines", "looks"])
 def test_what_comes_piece_by_piece_is_what_comes_at_once(name, request):
     run = request.getfixturevalue(name)

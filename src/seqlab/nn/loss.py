@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 CHUNK = 4_000_000
 """Scores that are there at once, about: 16 MB, which the caches of a CPU and its memory allocator like."""
@@ -28,6 +30,45 @@ def linear_cross_entropy(
         total: Tensor = _Loss.apply(states, weight, bias, targets, smoothing)
         return total
     return _passes(states, weight, bias, targets, smoothing, None)
+
+
+def sampled_cross_entropy(
+    states: Float[Tensor, "N E"],
+    weight: Float[Tensor, "V E"],
+    bias: Float[Tensor, " V"] | None,
+    targets: Int[Tensor, " N"],
+    samples: int,
+    smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """As `linear_cross_entropy`, but against about `samples` symbols instead of all: an estimate, for large vocabularies.
+
+    Z = Σ exp(score) is exact over the targets of all states and the first samples/2 symbols, which are the most common
+    ones; what the others add is estimated from samples/2 of them. So E[Ẑ] = Z; −log Ẑ is a little too low by Jensen's
+    inequality. Jean et al. 2015 draw all symbols by their frequency, and correct for that.
+    What is drawn follows from states and targets, so threads and resuming don't change it.
+    """
+    symbols = weight.shape[0]
+    if samples >= symbols:
+        return linear_cross_entropy(states, weight, bias, targets, smoothing)
+    mark = int(states.detach()[0, 0].float().view(torch.int32)) + int(targets.sum())
+    some, shift, places = candidates(targets, symbols, samples, torch.Generator().manual_seed(mark))
+    shift = shift.to(states) if bias is None else shift.to(states) + bias[some]
+    return linear_cross_entropy(states, functional.embedding(some, weight), shift, places, smoothing)
+
+
+def candidates(
+    targets: Int[Tensor, " N"], symbols: int, samples: int, generator: torch.Generator
+) -> tuple[Int[Tensor, " K"], Float[Tensor, " K"], Int[Tensor, " N"]]:
+    """Symbols to compare with, the logarithm of how many each stands for, and where the targets are among them."""
+    common = torch.arange(samples // 2, device=targets.device)
+    sure, inverse = torch.unique(torch.cat([targets, common]), return_inverse=True)
+    free = torch.ones(symbols, dtype=torch.bool, device=targets.device)
+    free[sure] = False
+    rest = free.nonzero().flatten()
+    drawn = rest[torch.randperm(len(rest), generator=generator)[: samples // 2].to(rest.device)]
+    shift = torch.zeros(len(sure) + len(drawn), device=targets.device)
+    shift[len(sure) :] = math.log(len(rest) / max(1, len(drawn))) if len(rest) else 0.0
+    return torch.cat([sure, drawn]), shift, inverse[: len(targets)]
 
 
 class _Loss(torch.autograd.Function):

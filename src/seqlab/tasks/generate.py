@@ -90,6 +90,9 @@ class Generate(TaskConfig, kind="generate"):
     """How far the window moves when a text longer than the context is scored; empty: half the context."""
     smoothing: Probability = 0.0
     """Share of the target probability that is spread over the whole vocabulary."""
+    sampled: Positive | None = None
+    """Symbols that the loss compares each next one with while training, an estimate for vocabularies of tens of thousands;
+    empty: all of them."""
 
     example: ClassVar[str] = "the"
     data_example: ClassVar[str] = "book.txt"
@@ -127,7 +130,7 @@ class Generate(TaskConfig, kind="generate"):
                 why="Every id of a block has a position of its own.",
                 fix=f"Set model.decoder.body.positions.length={self.context}, or task.context={limit}.",
             )
-        return [(1.0, NextToken(self.smoothing))]
+        return [(1.0, NextToken(self.smoothing, self.sampled))]
 
     def epochs(self, rows: int) -> float:
         for most, epochs in ((2_000, 40), (10_000, 25), (50_000, 15), (200_000, 8), (1_000_000, 3)):

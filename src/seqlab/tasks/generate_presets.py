@@ -16,8 +16,11 @@ def presets(size: Size) -> dict[str, Tree]:
     minutes = size.minutes or 15.0
     small = size.characters < CHARACTERS
     data = {"tokens": {"kind": "characters"} if small else {"kind": "bpe"}}
-    drop = 0.0 if minutes < 8 else 0.1
+    drop = 0.0 if minutes < 8 else 0.1 if minutes < 40 else 0.2
     width = 128 if minutes < 20 else 192
+    # Few minutes buy few tokens: small batches make more of them. (Words of a dictionary, 3 minutes on one core, bits per
+    # character: 3.24 with batches of 2,048, 3.17 with 512.)
+    batch = 512 if minutes < 8 else 1024
 
     def alone(decoder: Tree) -> Tree:
         return {"input": None, "encoder": None, "pool": None, "head": None, "decoder": {"kind": "causal", **decoder}}
@@ -27,12 +30,12 @@ def presets(size: Size) -> dict[str, Tree]:
         written = {"width": width, "body": body, "dropout": drop, "output_dropout": drop}
         return {
             "data": data, "model": alone(written), "task": {"context": 64, "carry": True},
-            "training": {"rate": 3e-3, "batch_tokens": 2048},
+            "training": {"rate": 3e-3, "batch_tokens": batch},
         }
 
     layer = {"kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "dropout": drop}
     conv = {"kind": "conv", "layers": 6, "width": width, "kernel": 5, "residual": True, "dropout": drop}
-    blocks: Tree = {"task": {"context": 128, "carry": False}, "training": {"rate": 3e-3, "batch_tokens": 2048}}
+    blocks: Tree = {"task": {"context": 128, "carry": False}, "training": {"rate": 3e-3, "batch_tokens": batch}}
     return {
         "rnn": recurrent("rnn"),
         "gru": recurrent("gru"),

@@ -66,6 +66,8 @@ class TaskConfig(Variant):
     """Something to paste after a run."""
     data_example: ClassVar[str] = "data.csv"
     """A name for a user's file, in advice."""
+    stretch: ClassVar[float] = 2.0
+    """So many times its usual passes over the data are made at the most, where the budget is in minutes."""
 
     @abstractmethod
     def look(self, data: DataConfig, keep_all_faults: bool = False) -> Files:

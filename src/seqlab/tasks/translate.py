@@ -88,6 +88,7 @@ class Translate(TaskConfig, kind="translate"):
 
     example: ClassVar[str] = "I am a student"
     data_example: ClassVar[str] = "train.en,train.fr"
+    stretch: ClassVar[float] = 6.0    # dropout grows with the passes
 
     def look(self, data: DataConfig, keep_all_faults: bool = False) -> TranslateFiles:
         self.refuse_two_cuts(data)
