@@ -112,7 +112,8 @@ def pronounce(minutes: float, words: float, sounds: float) -> Plan:
 def plans() -> dict[str, Plan]:
     wikitext = {split: str(DATA / "wikitext2" / f"{split}.txt.gz") for split in ("train", "valid", "test")}
     whole_words = [f"data.tokens.{setting}" for setting in ("kind=words", "split=spaces", "lower=false", "least=1")]
-    narrow = ["data.tokens.vocabulary=40000", "model.decoder.width=200", "model.decoder.body.width=200", "training.validations=5"]
+    narrow = ["data.tokens.vocabulary=40000", "model.decoder.width=200", "model.decoder.body.width=200"]
+    narrow += ["task.sampled=6000", "training.validations=5"]
     tatoeba = DATA / "tatoeba_en_fr"
     return {
         "multi30k-5": multi30k(5, 48.0, 49.0),

@@ -11,7 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from seqlab.errors import DISK, MachineError, number_of
+from seqlab.errors import DISK, MachineError, UserError, number_of
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None    # type: ignore[assignment]
 
 
 @contextmanager
@@ -28,6 +33,27 @@ def disk_trouble(what: str) -> Iterator[None]:
             why="Nothing was half-written: the files that were there before are as they were.",
             fix="Free some space, then go on; a training run continues with: seqlab train --resume DIR",
         ) from None
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """No other process may be in here with the same folder. Its end, however it comes, lets the next one in."""
+    if fcntl is None:    # a system without such locks
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                what=f"Another process is training {folder}.",
+                why="Two of them would write over each other's files.",
+                fix="Wait for it or stop it; what it saved can then be gone on with.",
+            ) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

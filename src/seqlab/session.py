@@ -15,7 +15,7 @@ from seqlab import config
 from seqlab.config import Tree
 from seqlab.data.batches import Plan
 from seqlab.errors import Stopped, UserError
-from seqlab.files import folder_beside
+from seqlab.files import alone_in, folder_beside
 from seqlab.finish import SCORES, finish
 from seqlab.model import build_model, count_parameters, sketch
 from seqlab.run import load
@@ -127,6 +127,10 @@ class Session:
         self.progress, self.started = progress, started
 
     def run(self, resumed: bool = False) -> Run:
+        with alone_in(self.folder):
+            return self.trained(resumed)
+
+    def trained(self, resumed: bool) -> Run:
         training = self.settings.training
         if training.threads:
             torch.set_num_threads(training.threads)

@@ -109,6 +109,8 @@ def test_a_signal_saves_first_and_the_run_goes_on(number, start, seqlab, whole, 
     run = tmp_path / "run"
     process = start(*words_for(whole, run, save_seconds=1000))
     wait_for(run / "metrics.jsonl", process, says="step")
+    code, _, err = seqlab("train", "--resume", run)
+    assert code == 2 and f"Another process is training {run}." in err
     os.kill(process.pid, number)
     process.join(60)
     assert process.exitcode == 128 + number
