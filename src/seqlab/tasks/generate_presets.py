@@ -7,6 +7,8 @@ from seqlab.tasks.task import Size
 
 CHARACTERS = 5_000_000
 """Below so many characters of text, characters are the tokens; above, subwords."""
+A_MINUTE = 800_000
+"""Characters, each a token, that `lstm` learns from on two cores."""
 PUBLISHED = {"gpt-1": 40_478, "gpt-2-small": 50_257, "gpt-2": 50_257, "gpt-3": 50_257}
 """Symbols of the published vocabularies, for `inspect` without data."""
 
@@ -16,7 +18,7 @@ def presets(size: Size) -> dict[str, Tree]:
     minutes = size.minutes or 15.0
     small = size.characters < CHARACTERS
     data = {"tokens": {"kind": "characters"} if small else {"kind": "bpe"}}
-    drop = 0.0 if minutes < 8 else 0.1 if minutes < 40 else 0.2
+    drop = size.dropout(A_MINUTE if small else 4 * A_MINUTE)    # a subword is about four characters
     width = 128 if minutes < 20 else 192
     # Few minutes buy few tokens: small batches make more of them. (Words of a dictionary, 3 minutes on one core, bits per
     # character: 3.24 with batches of 2,048, 3.17 with 512.)

@@ -9,18 +9,10 @@ CHARACTERS_A_MINUTE = 3_400_000
 """Of both sides together, that `transformer` learns from on two cores."""
 
 
-def dropout(size: Size) -> float:
-    """The more often the same pairs are seen, the more has to be dropped, so that they are not learnt by heart."""
-    if size.minutes is None:
-        return 0.1
-    passes = size.minutes * CHARACTERS_A_MINUTE / max(1, size.characters)
-    return 0.0 if passes < 6 else 0.1 if passes < 20 else 0.2 if passes < 50 else 0.3
-
-
 def presets(size: Size) -> dict[str, Tree]:
     """Settings trees by name, fitted to the size of the data and the budget."""
     minutes = size.minutes or 15.0
-    drop = dropout(size)
+    drop = size.dropout(CHARACTERS_A_MINUTE)
     width = 128 if minutes < 40 else 256
     tokens = {"kind": "tokens", "width": width, "dropout": drop}
     layer = {"kind": "transformer", "layers": 3, "heads": 4, "feed_forward": 4 * width, "dropout": drop}
