@@ -31,13 +31,13 @@ def presets(size: Size) -> dict[str, Tree]:
         body = {"kind": kind, "width": 2 * width, "layers": 2, "dropout": drop}
         written = {"width": width, "body": body, "dropout": drop, "output_dropout": drop}
         return {
-            "data": data, "model": alone(written), "task": {"context": 64, "carry": True},
+            "data": data, "model": alone(written), "task": {"context": 64},
             "training": {"rate": 3e-3, "batch_tokens": batch},
         }
 
     layer = {"kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "dropout": drop}
     conv = {"kind": "conv", "layers": 6, "width": width, "kernel": 5, "residual": True, "dropout": drop}
-    blocks: Tree = {"task": {"context": 128, "carry": False}, "training": {"rate": 3e-3, "batch_tokens": batch}}
+    blocks: Tree = {"task": {"context": 128}, "training": {"rate": 3e-3, "batch_tokens": batch}}
     return {
         "rnn": recurrent("rnn"),
         "gru": recurrent("gru"),
@@ -61,6 +61,6 @@ def _gpt(width: int, layers: int, heads: int, context: int, norm: str = "pre") -
     model = {"input": None, "encoder": None, "pool": None, "head": None, "decoder": decoder}
     rate = {768: 2.5e-4, 1600: 1e-4}.get(width, 6e-5)
     return {
-        "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}}, "model": model, "task": {"context": context, "carry": False},
+        "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}}, "model": model, "task": {"context": context},
         "training": {"rate": rate, "batch_tokens": 8 * context, "decay": "cosine"},
     }
