@@ -119,7 +119,7 @@ def main() -> int:
     trial = Trial(**json.loads(sys.stdin.readline()))
 
     def stop_with_the_asker() -> None:
-        sys.stdin.read()
+        os.read(sys.stdin.fileno(), 1)    # not through sys.stdin, whose lock would be held while the interpreter ends
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=stop_with_the_asker, daemon=True).start()

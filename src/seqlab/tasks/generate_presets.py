@@ -8,7 +8,7 @@ from seqlab.tasks.task import Size
 CHARACTERS = 5_000_000
 """Below so many characters of text, characters are the tokens; above, subwords."""
 A_MINUTE = 800_000
-"""Characters, each a token, that `lstm` learns from on two cores."""
+"""Characters, each a token, that `lstm` learns from on two cores, about."""
 PUBLISHED = {"gpt-1": 40_478, "gpt-2-small": 50_257, "gpt-2": 50_257, "gpt-3": 50_257}
 """Symbols of the published vocabularies, for `inspect` without data."""
 

@@ -6,7 +6,7 @@ from seqlab.config import Tree
 from seqlab.tasks.task import Size
 
 CHARACTERS_A_MINUTE = 3_400_000
-"""Of both sides together, that `transformer` learns from on two cores."""
+"""Of both sides together, that `transformer` learns from on two cores, about."""
 
 
 def presets(size: Size) -> dict[str, Tree]:
