@@ -113,7 +113,9 @@ def plans() -> dict[str, Plan]:
     wikitext = {split: str(DATA / "wikitext2" / f"{split}.txt.gz") for split in ("train", "valid", "test")}
     whole_words = [f"data.tokens.{setting}" for setting in ("kind=words", "split=spaces", "lower=false", "least=1")]
     narrow = ["data.tokens.vocabulary=40000", "model.decoder.width=200", "model.decoder.body.width=200"]
-    narrow += ["task.sampled=6000", "training.validations=5"]
+    narrow += [f"model.decoder.{part}=0.2" for part in ("dropout", "output_dropout", "body.dropout")]
+    narrow += ["task.sampled=6000", "task.context=35", "training.batch_tokens=700", "training.validations=5"]
+    narrow += ["training.optimiser=sgd", "training.rate=20", "training.clip=0.25", "training.warmup=0.01"]
     tatoeba = DATA / "tatoeba_en_fr"
     return {
         "multi30k-5": multi30k(5, 48.0, 49.0),

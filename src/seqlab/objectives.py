@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional
 
-from seqlab.nn.loss import linear_cross_entropy, sampled_cross_entropy
+from seqlab.nn.loss import sampled_cross_entropy
 from seqlab.outputs.pools import kl_penalty, overlap_penalty
 from seqlab.parts import Batch, Filling, Objective, Output, Term, Writing
 
@@ -49,11 +49,8 @@ class NextToken(Objective):
     name = "next token"
 
     def __call__(self, output: Writing, batch: Batch) -> Term:
-        compared = output.states, output.vocabulary.weight, output.vocabulary.bias, output.targets
-        if self.sampled is None:
-            total = linear_cross_entropy(*compared, self.smoothing)
-        else:
-            total = sampled_cross_entropy(*compared, self.sampled, self.smoothing)
+        words = output.vocabulary
+        total = sampled_cross_entropy(output.states, words.weight, words.bias, output.targets, self.sampled, self.smoothing)
         return Term(total, self.count(batch))
 
     def count(self, batch: Batch) -> int:
@@ -67,11 +64,13 @@ class Fill(Objective):
     Where both directions answer by themselves it is the mean of the two (in ELMo their sum), so that losses compare.
     """
 
+    sampled: int | None = None
+    """How many symbols of the vocabulary to compare with; all when None."""
     name = "fill"
 
     def __call__(self, output: Filling, batch: Batch) -> Term:
-        vocabulary = output.vocabulary
-        total = linear_cross_entropy(output.vectors, vocabulary.weight, vocabulary.bias, output.answers)
+        words = output.vocabulary
+        total = sampled_cross_entropy(output.vectors, words.weight, words.bias, output.answers, self.sampled)
         sides = len(output.answers) // max(1, self.count(batch)) or 1
         return Term(total / sides, self.count(batch))
 

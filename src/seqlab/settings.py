@@ -131,7 +131,10 @@ def completed(settings: Settings, size: Size) -> Settings:
     training = settings.training
     tokens = training.batch_tokens or int(min(8192, max(768, 32 * size.words)))    # about 32 texts, enough to keep a CPU busy
     workers = training.workers or (training.threads or torch.get_num_threads() if looks_everywhere(settings.model) else 1)
-    return replace(settings, training=replace(training, batch_tokens=tokens, rate=training.rate or 2e-3, workers=workers))
+    rate, pull = {"adamw": (2e-3, 0.01), "sgd": (1.0, 0.0)}[training.optimiser]
+    pull = pull if training.weight_decay is None else training.weight_decay
+    filled = replace(training, batch_tokens=tokens, rate=training.rate or rate, weight_decay=pull, workers=workers)
+    return replace(settings, training=filled)
 
 
 def looks_everywhere(model: ModelConfig) -> bool:

@@ -68,7 +68,7 @@ def load(rows: np.ndarray, chance: tuple[int, int] = (0, 0)) -> Batch:
 
 def trainer(folder, config=None, *, objective=None, validate=None, batch=16, steps=20, budget=None, **more) -> Training:
     torch.manual_seed(0)
-    config = config or TrainConfig(steps=steps, rate=0.05, batch_tokens=batch, **more)
+    config = config or TrainConfig(**{"steps": steps, "rate": 0.05, "weight_decay": 0.01, "batch_tokens": batch} | more)
     score = validate or (lambda model: Checked(0.0, 1.0, {"valid_loss": 1.0}))
     return Training(
         Line(), [(1.0, objective or Error())], config, Plan(np.ones(ROWS, np.int64), batch, seed=0), load, score,
@@ -123,6 +123,35 @@ def test_two_half_batches_give_the_gradient_of_the_whole(rows, tmp_path, monkeyp
         monkeypatch.setattr(training.optimiser, "step", lambda model=training.model: gradients.append(gradient(model)))
         training.take_step()
     torch.testing.assert_close(*gradients, atol=1e-6, rtol=1e-6)
+
+
+def test_sgd_moves_weights_against_their_gradient_and_pulls_matrices_to_zero(tmp_path, monkeypatch):
+    """By hand: w ← w − rate (gradient + 0.1 w), with the gradient of a mean of squares; vectors are not pulled."""
+    training = trainer(tmp_path, optimiser="sgd", rate=0.5, weight_decay=0.1, warmup=0.0, clip=1e9)
+    monkeypatch.setattr(training, "next_rows", lambda count: iter([(0, np.arange(16))]))
+    batch = load(np.arange(16))
+    features = batch.inputs["features"].values[:, 0]
+    weights, bias = (parameter.detach().clone() for parameter in training.model.parameters())
+    errors = 2 * (features @ weights[0] + bias - batch.target)
+    wanted = [weights - 0.5 * ((errors.unsqueeze(1) * features).mean(dim=0) + 0.1 * weights), bias - 0.5 * errors.mean()]
+    training.take_step()
+    torch.testing.assert_close(list(training.model.parameters()), wanted)
+
+
+def test_an_sgd_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
+    """It has no memory but the weights; what AdamW keeps is tested in test_resume.py."""
+    whole = trainer(tmp_path / "whole", optimiser="sgd", patience=50, save_seconds=1e9)
+    whole.run()
+    begun = trainer(tmp_path / "begun", optimiser="sgd", patience=50, save_seconds=1e9)
+    for _ in range(7):
+        begun.take_step()
+    begun.save()
+    resumed = trainer(tmp_path / "begun", optimiser="sgd", patience=50, save_seconds=1e9)
+    resumed.resume()
+    assert resumed.counters.step == 7
+    resumed.run()
+    for one, two in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
+        assert torch.equal(one, two)
 
 
 def test_the_gradient_is_the_mean_over_examples(tmp_path, monkeypatch):
@@ -303,7 +332,7 @@ def slow_training(folder, clock, *, minutes, step_seconds, validation_seconds=2.
         clock.now += validation_seconds
         return Checked(0.0, 1.0, {"valid_loss": 1.0})
 
-    config = TrainConfig(minutes=minutes, rate=0.05, batch_tokens=16, patience=50, **more)
+    config = TrainConfig(minutes=minutes, rate=0.05, weight_decay=0.01, batch_tokens=16, patience=50, **more)
     budget = Budget(steps=1_000_000, minutes=minutes, started=clock.now - used, reserve=reserve)
     training = trainer(folder, config, validate=validate, budget=budget)
     step = training.take_step

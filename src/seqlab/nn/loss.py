@@ -37,7 +37,7 @@ def sampled_cross_entropy(
     weight: Float[Tensor, "V E"],
     bias: Float[Tensor, " V"] | None,
     targets: Int[Tensor, " N"],
-    samples: int,
+    samples: int | None,
     smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
     """As `linear_cross_entropy`, but against about `samples` symbols instead of all: an estimate, for large vocabularies.
@@ -48,7 +48,7 @@ def sampled_cross_entropy(
     What is drawn follows from states and targets, so threads and resuming don't change it.
     """
     symbols = weight.shape[0]
-    if samples >= symbols:
+    if samples is None or samples >= symbols:
         return linear_cross_entropy(states, weight, bias, targets, smoothing)
     mark = int(states.detach()[0, 0].float().view(torch.int32)) + int(targets.sum())
     some, shift, places = candidates(targets, symbols, samples, torch.Generator().manual_seed(mark))

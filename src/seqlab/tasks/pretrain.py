@@ -105,6 +105,8 @@ class Pretrain(TaskConfig, kind="pretrain"):
     """What spoils a text for denoise: infill (spans become one mask), mask (single pieces), delete, permute (sentences)."""
     span: PositiveFloat = 3.0
     """Mean length of the spans of infill."""
+    sampled: Positive | None = None
+    """Pieces that the loss compares each answer with while training, an estimate; empty: all of the vocabulary."""
 
     example: ClassVar[str] = "the [MASK] was"
     """Of a causal run, a beginning instead (`PretrainRun.example`)."""
@@ -157,8 +159,8 @@ class Pretrain(TaskConfig, kind="pretrain"):
         if self.objective in ("blank", "both-ways"):
             self._refuse_seeing(model)
         if writes:
-            return [(1.0, NextToken())]
-        return [(1.0, Fill()), *([(self.next_weight, CrossEntropy())] if self.objective == "masked+next" else [])]
+            return [(1.0, NextToken(sampled=self.sampled))]
+        return [(1.0, Fill(self.sampled)), *([(self.next_weight, CrossEntropy())] if self.objective == "masked+next" else [])]
 
     def _refuse_seeing(self, model: ModelConfig) -> None:
         """A model that sees the word it has to find learns nothing."""

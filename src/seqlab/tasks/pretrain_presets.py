@@ -27,7 +27,7 @@ def presets(size: Size) -> dict[str, Tree]:
     words = {"kind": "vocabulary"}
     first, follows = {"kind": "first"}, {"kind": "linear", "hidden": [width], "activation": "tanh"}
     seen = {"context": 256}
-    blocks = {"rate": 2e-3, "batch_tokens": 4096, "weight_decay": 0.01}
+    blocks = {"rate": 2e-3, "batch_tokens": 4096}
 
     def task(objective: str) -> Tree:
         return {"objective": objective, **seen}

@@ -28,7 +28,7 @@ from seqlab.training.budget import Budget
 from seqlab.training.checkpoint import Checkpoints, fill, optimiser_tensors, restore_optimiser, save_weights, weights_of
 from seqlab.training.crew import Crew
 from seqlab.training.layering import Layering
-from seqlab.training.optim import Average, Decay, make_optimiser, rate_factor
+from seqlab.training.optim import Average, Decay, Kind, make_optimiser, rate_factor
 from seqlab.training.progress import Progress, duration, thousands
 
 
@@ -54,14 +54,17 @@ class TrainConfig:
     """Padded tokens in a batch; rows of like length share one."""
     accumulate: Positive = 1
     """Batches added up before each step."""
+    optimiser: Kind = "adamw"
+    """What moves the weights: adamw, or sgd (the rate times the gradient), which suits recurrent models of large vocabularies
+    with a rate of 20 and clip 0.25."""
     rate: PositiveFloat | None = None
-    """Highest learning rate of AdamW."""
+    """Highest learning rate."""
     warmup: Share = 0.05
     """Share of the run in which the rate rises."""
     decay: Decay = "linear"
     """How the rate falls after that: linear, cosine or none."""
-    weight_decay: NotNegative = 0.01
-    """Pull of the matrices towards zero, as in AdamW."""
+    weight_decay: NotNegative | None = None
+    """Pull of the matrices towards zero, by this times the rate at each step; empty: 0.01 for adamw, 0 for sgd."""
     clip: PositiveFloat = 1.0
     """Longest gradient; a longer one is shortened to it."""
     average: Share = 0.1
@@ -133,7 +136,7 @@ class Training:
         progress: Progress,
         layering: Layering | None = None,
     ) -> None:
-        assert config.rate is not None
+        assert config.rate is not None and config.weight_decay is not None
         self.model, self.objectives, self.config = model, objectives, config
         self.plan, self.load, self.validate, self.budget = plan, load, validate, budget
         self.folder, self.progress = folder, progress
@@ -142,7 +145,7 @@ class Training:
         self.crew = Crew(model, workers, config.seed)
         self.average = Average(model, config.average)
         self.layering = layering or Layering()
-        self.optimiser = make_optimiser(model, config.rate, config.weight_decay, self.layering)
+        self.optimiser = make_optimiser(model, config.rate, config.weight_decay, self.layering, config.optimiser)
         self.names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
         self.counters = Counters(threads=torch.get_num_threads(), next_check=1.0 / config.validations)
         self.checkpoints = Checkpoints(folder / "resume")

@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from seqlab.training.layering import Layering
 
 Decay = Literal["linear", "cosine", "none"]
+Kind = Literal["adamw", "sgd"]
 
 
 def make_optimiser(
-    model: nn.Module, rate: float, weight_decay: float, layering: Layering | None = None
-) -> torch.optim.AdamW:
-    """AdamW in one fused call. Vectors (biases, norms) are not decayed. Weights of one depth are a group of their own."""
+    model: nn.Module, rate: float, weight_decay: float, layering: Layering | None = None, kind: Kind = "adamw"
+) -> torch.optim.Optimizer:
+    """AdamW or SGD in one fused call. Vectors (biases, norms) are not decayed. Weights of one depth are a group of their own."""
     groups: dict[tuple[int, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -27,6 +28,8 @@ def make_optimiser(
         {"params": groups[depth, matrix], "weight_decay": weight_decay if matrix else 0.0, "depth": depth}
         for depth, matrix in sorted(groups, key=lambda key: (key[0], not key[1]))
     ]
+    if kind == "sgd":
+        return torch.optim.SGD(told, lr=rate, fused=True)
     return torch.optim.AdamW(told, lr=rate, betas=(0.9, 0.98), fused=True)
 
 
