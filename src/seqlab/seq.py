@@ -27,6 +27,8 @@ class Seq:
     """All layers' states (each B T D), when a wrapper asked for them."""
     grid: tuple[int, int] | None = None
     """Height and width, where the positions are those of an image."""
+    segments: Int[Tensor, "B T"] | None = None
+    """Of pairs of texts: 0 where the first one stands, 1 where the second one does."""
 
     @property
     def rows(self) -> int:

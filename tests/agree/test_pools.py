@@ -1,12 +1,13 @@
 """Pools against hand calculation, and A5's penalties."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from seqlab.outputs import Attention, First, Last, Max, Mean, Structured, kl_penalty, overlap_penalty
+from seqlab.outputs import Attention, First, Last, Max, Mean, Pair, Structured, kl_penalty, overlap_penalty
 from seqlab.seq import Seq
 
 X = Seq(
@@ -26,6 +27,14 @@ X = Seq(
 )
 def test_plain_pools_by_hand(config, expected):
     assert config.build(2)(X).vector.tolist() == expected
+
+
+def test_a_pair_is_told_by_its_means_their_difference_and_product():
+    """Row 0 has one state in each text, row 1 two in the first; padding counts in neither."""
+    x = replace(X, segments=torch.tensor([[0, 1, 1], [0, 0, 1]]))
+    wanted = [[1, -4, 3, -2, 2, 2, 3, 8], [1, 3, 4, 3, 3, 0, 4, 9]]
+    assert Pair().build(2)(x).vector.tolist() == wanted
+    assert Pair().build(2)(X).vector.tolist() == [[2, -3, 0, 0, 2, 3, 0, 0], [2, 3, 0, 0, 2, 3, 0, 0]]    # no second text
 
 
 def test_last_takes_the_encoders_summary_where_there_is_one():

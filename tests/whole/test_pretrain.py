@@ -107,6 +107,23 @@ def logs_at(run, ids: list[int], place: int) -> torch.Tensor:
 # Training ------------------------------------------------------------------------------------------------------------
 
 
+def test_it_learns_which_texts_belong_together(tmp_path):
+    """Each document is about one of eight animals: a second text from elsewhere is about another, 7 times out of 8."""
+    draw = random.Random(0)
+    animals = ["cat", "dog", "cow", "hen", "fox", "owl", "bee", "ant"]
+    lines = [[f"The {animal} {draw.choice(['runs', 'eats', 'rests'])} at {draw.randint(1, 9)}." for _ in range(6)]
+             for animal in draw.choices(animals, k=300)]    # fmt: skip
+    (tmp_path / "animals.txt").write_text("\n\n".join(" ".join(some) for some in lines))
+    more = ["training.rate=0.003", "model.input.width=64", "training.baseline=false"]
+    settings = dict(word.split("=") for word in [*COMMON, *FILLS, *more])
+    words = {"model": "bert", "steps": 400, "settings": settings, "quiet": True}
+    run = package.train("pretrain", str(tmp_path / "animals.txt"), out=tmp_path / "run", **words)
+    told = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert told["valid_next_accuracy"] > 0.7
+    same, other = run.predict([("The cat runs at 3.", "The cat eats at 7."), ("The cat runs at 3.", "The owl eats at 7.")])
+    assert (same.label, other.label) == ("IsNext", "NotNext")
+
+
 @pytest.mark.parametrize("objective", ["masked", "blank", "causal"])
 def test_compared_with_a_part_of_the_vocabulary_it_learns_nearly_as_much(objective, folder, tmp_path):
     """Of 290 pieces about 60 are compared with; validation is over all of them. Knowing nothing would cost log 290 = 5.67."""

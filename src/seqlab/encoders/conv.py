@@ -88,7 +88,8 @@ class ConvEncoder(Encoder):
             states = self._slide(layer, F.pad(x.zeroed, (0, 0, left, right)))             # B T' D
             if self.config.residual and states.shape == x.values.shape:
                 states = states + x.values
-            x = replace(x.with_values(states), mask=x.mask[:, ::stride])
+            segments = None if x.segments is None else x.segments[:, ::stride]
+            x = replace(x.with_values(states), mask=x.mask[:, ::stride], segments=segments)
         return x
 
     def _slide(self, layer: nn.Conv1d, padded: Float[Tensor, "B T D"]) -> Float[Tensor, "B S E"]:

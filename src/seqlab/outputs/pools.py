@@ -48,6 +48,14 @@ class Max(PoolConfig, kind="max"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pair(PoolConfig, kind="pair"):
+    """The means of both texts of a pair, how far they differ, and their product."""
+
+    def build(self, width_in: int, context: int = 0) -> PairPool:
+        return PairPool(width_in)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Attention(PoolConfig, kind="attention"):
     """Average the states with learned weights."""
 
@@ -116,6 +124,25 @@ class MaxPool(PlainPool):
 
     def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
         return Pooled(vector=x.values.masked_fill(~x.mask.unsqueeze(-1), -torch.inf).amax(dim=1))
+
+
+class PairPool(PlainPool):
+    """u, v, |u − v|, u ∗ v side by side (B 4D), u and v being the means over the first and the second text of a pair.
+
+    The features of Conneau et al. 2017. What two texts have in common is a product of theirs; a linear layer above the
+    first state alone can't see it before the layers below have learnt to bring it there. Without a second text v is 0.
+    """
+
+    def __init__(self, width_in: int) -> None:
+        super().__init__(width_in)
+        self.width = 4 * width_in
+
+    def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
+        second = torch.zeros_like(x.mask) if x.segments is None else (x.segments == 1) & x.mask
+        both = torch.stack([x.mask & ~second, second], dim=1).to(x.values)                  # B 2 T
+        means = both @ x.zeroed / both.sum(dim=2, keepdim=True).clamp(min=1.0)              # B 2 D
+        one, two = means.unbind(dim=1)
+        return Pooled(vector=torch.cat([one, two, (one - two).abs(), one * two], dim=1))
 
 
 class AttentionPool(Pool, Attends):

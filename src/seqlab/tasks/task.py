@@ -51,7 +51,7 @@ class Size:
         if self.minutes is None:
             return 0.1
         passes = self.minutes * characters_a_minute / max(1, self.characters)
-        return 0.0 if passes < 6 else 0.1 if passes < 20 else 0.2 if passes < 50 else 0.3
+        return 0.0 if passes < 6 else 0.1 if passes < 20 else 0.2 if passes < 30 else 0.3
 
 
 @dataclass(frozen=True)
