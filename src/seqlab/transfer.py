@@ -33,6 +33,10 @@ START = "start.safetensors"
 """In a run folder while it is trained: the weights it starts from, named as in its own model."""
 NEW = ("cross.", "cross_norm.", "encoder.weights", "encoder.scale", "segments.", "vocabulary.bias")
 """Weights of a body that may be new: attention to another memory, the mix of layers, segments."""
+DROPOUT = 0.2
+"""Of what a body reads under classify, at the least: few labels are soon learnt by heart. (IMDb, 2,000 labels, the body of
+blank-bilstm, accuracy by epoch at a rate of 3e-3: without 0.78 0.86 0.87 0.85, with 0.3 0.73 0.83 0.85 0.87; at 1e-3 without
+0.71 0.78 0.83 0.84.)"""
 Renaming = tuple[tuple[str, str], ...]
 """Beginnings of names: in the new model, in the old one."""
 
@@ -96,6 +100,7 @@ class Source:
 
     def _under_classify(self, _: str) -> Tree:
         reader, encoder = self._reader()
+        reader = replace(reader, dropout=max(reader.dropout, DROPOUT))
         recurrent = not isinstance(encoder, Transformer)
         data: Tree = {} if recurrent else {"length": self._longest(encoder)}
         marks = {"masked": "cls", "masked+next": "cls", "causal": "sep"}.get(self.objective, "none")
@@ -105,7 +110,7 @@ class Source:
                 "input": config.dump(reader), "encoder": config.dump(encoder), "places": None, "decoder": None,
                 "pool": {"kind": "max" if recurrent else "mean"},
             },
-            "training": {"rate": 1e-3 if recurrent else 5e-4},
+            "training": {"rate": 3e-3 if recurrent else 1e-3},
         }
 
     def _reader(self) -> tuple[Tokens, EncoderConfig]:

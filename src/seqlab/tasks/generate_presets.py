@@ -7,8 +7,8 @@ from seqlab.tasks.task import Size
 
 CHARACTERS = 5_000_000
 """Below so many characters of text, characters are the tokens; above, subwords."""
-A_MINUTE = 800_000
-"""Characters, each a token, that `lstm` learns from on two cores, about."""
+A_MINUTE = {"lstm": 800_000, "transformer": 400_000}
+"""Characters, each a token, that a model learns from on two cores, about."""
 PUBLISHED = {"gpt-1": 40_478, "gpt-2-small": 50_257, "gpt-2": 50_257, "gpt-3": 50_257}
 """Symbols of the published vocabularies, for `inspect` without data."""
 
@@ -18,7 +18,8 @@ def presets(size: Size) -> dict[str, Tree]:
     minutes = size.minutes or 15.0
     small = size.characters < CHARACTERS
     data = {"tokens": {"kind": "characters"} if small else {"kind": "bpe"}}
-    drop = size.dropout(A_MINUTE if small else 4 * A_MINUTE)    # a subword is about four characters
+    a_token = 1 if small else 4    # characters, about
+    drop, slower = (size.dropout(a_token * A_MINUTE[kind]) for kind in ("lstm", "transformer"))
     width = 128 if minutes < 20 else 192
     # Few minutes buy few tokens: small batches make more of them. (Words of a dictionary, 3 minutes on one core, bits per
     # character: 3.24 with batches of 2,048, 3.17 with 512.)
@@ -35,8 +36,8 @@ def presets(size: Size) -> dict[str, Tree]:
             "training": {"rate": 3e-3, "batch_tokens": batch},
         }
 
-    layer = {"kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "dropout": drop}
-    conv = {"kind": "conv", "layers": 6, "width": width, "kernel": 5, "residual": True, "dropout": drop}
+    layer = {"kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "dropout": slower}
+    conv = {"kind": "conv", "layers": 6, "width": width, "kernel": 5, "residual": True, "dropout": slower}
     blocks: Tree = {"task": {"context": 128}, "training": {"rate": 3e-3, "batch_tokens": batch}}
     return {
         "rnn": recurrent("rnn"),
