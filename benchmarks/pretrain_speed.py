@@ -40,9 +40,9 @@ Convert = Callable[[Batch], tuple[trainer.Inputs, int]]
 
 
 def wikitext(preset: str, changes: Changes, effort: Effort) -> Ours:
-    """WikiText-2 in 8,000 pieces."""
+    """WikiText-2 in 8,000 pieces, all of which are scored: the peers know no other way."""
     files = {f"data.{split}": (str(DATA / "wikitext2" / f"{split}.txt.gz"),) for split in ("train", "valid")}
-    common: Changes = {**files, "data.tokens.vocabulary": VOCABULARY, "task.context": CONTEXT}
+    common: Changes = {**files, "data.tokens.vocabulary": VOCABULARY, "task.context": CONTEXT, "task.sampled": None}
     return Ours.of("pretrain", preset, common | changes, effort)
 
 
