@@ -25,7 +25,8 @@ def presets(size: Size) -> dict[str, Tree]:
     }
     tokens = {"kind": "tokens", "width": width, "scale": width**-0.5}
     words = {"kind": "vocabulary"}
-    # BERT judges pairs by the first state; in minutes, only one that sees both texts side by side learns to.
+    # BERT judges pairs by the first state; with both texts side by side it is learnt sooner. (Made-up documents, 600 steps,
+    # one run each: 0.85 of the pairs right, by the first state 0.78.)
     pair, follows = {"kind": "pair"}, {"kind": "linear", "hidden": [width], "activation": "tanh"}
     seen = {"context": 256}
     blocks = {"rate": 2e-3, "batch_tokens": 2048 if minutes < 60 else 4096}
