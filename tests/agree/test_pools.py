@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seqlab.outputs import Attention, First, Last, Max, Mean, Pair, Structured, kl_penalty, overlap_penalty
+from seqlab.outputs import Attention, First, Last, Max, Mean, MeanMax, Pair, Structured, kl_penalty, overlap_penalty
 from seqlab.seq import Seq
 
 X = Seq(
@@ -23,6 +23,7 @@ X = Seq(
         (First(), [[1, -4], [2, 0]]),
         (Mean(), [[2, -3], [2, 3]]),
         (Max(), [[3, -2], [4, 6]]),
+        (MeanMax(), [[2, -3, 3, -2], [2, 3, 4, 6]]),
     ],
 )
 def test_plain_pools_by_hand(config, expected):

@@ -216,7 +216,7 @@ def test_splits_that_share_sources_and_long_pairs_are_told(tmp_path):
     rows = [("a b c", "x"), ("d", "y y y y"), ("e", "z"), ("f", "z")]
     found = surveyed(tmp_path, length=3, train=rows, valid=[("e", "other"), ("g", "z")])
 
-    assert any("valid.tsv:1: 1 rows of valid are also in train" in warning for warning in said(found, "warning"))
+    assert any("valid.tsv:1: 1 row of valid is also in train" in warning for warning in said(found, "warning"))
     assert any("train.tsv:2: train: in 1 row (25.0 %) a side has more than 3 words" in note for note in said(found, "note"))
 
 

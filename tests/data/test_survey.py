@@ -57,8 +57,8 @@ def test_repeats_conflicts_and_leaks_are_found(tmp_path):
     warnings = said(found, "warning")
     assert any("train.csv:5: train: 2 rows" in warning and "train.csv:6" in warning for warning in warnings)
     assert (found.shared("train", "valid"), found.shared("valid", "test"), found.shared("train", "test")) == (1, 1, 0)
-    assert any("valid.csv:3: 1 rows of valid are also in train" in warning for warning in warnings)
-    assert any("test.csv:2: 1 rows of test are also in valid" in warning for warning in warnings)
+    assert any("valid.csv:3: 1 row of valid is also in train" in warning for warning in warnings)
+    assert any("test.csv:2: 1 row of test is also in valid" in warning for warning in warnings)
 
 
 def test_labels_unseen_in_training_are_named_with_their_first_line(tmp_path):

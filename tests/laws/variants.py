@@ -9,7 +9,7 @@ from seqlab.decoders import Attending, Causal
 from seqlab.encoders import BothWays, Conv, Gru, Lstm, NoEncoder, Rnn, Stack, Transformer
 from seqlab.inputs import Bag, NestedConfig, NestedContextConfig, Tokens
 from seqlab.nn.positions import Learned, NoPositions, Rotary, Sinusoidal
-from seqlab.outputs import Attention, Direct, First, Last, Linear, Max, Mean, Pair, Structured, Vocabulary
+from seqlab.outputs import Attention, Direct, First, Last, Linear, Max, Mean, MeanMax, Pair, Structured, Vocabulary
 from seqlab.parts import Batch, DecoderConfig, EncoderConfig, Facts, HeadConfig, InputConfig, PoolConfig
 from seqlab.seq import Nested, Seq, mask_of
 
@@ -69,6 +69,7 @@ POOLS: dict[str, PoolConfig] = {
     "first": First(),
     "mean": Mean(),
     "max": Max(),
+    "mean+max": MeanMax(),
     "pair": Pair(),
     "attention": Attention(hidden=6),
     "attention no bias": Attention(hidden=6, bias=False, dropout=0.2),

@@ -279,8 +279,9 @@ def leaks(splits: Mapping[str, Rows]) -> Iterator[Problem]:
         for one in names[:place]:
             shared = np.flatnonzero(np.isin(splits[two].hashes, splits[one].hashes))
             if len(shared):
+                found = f"1 row of {two} is" if len(shared) == 1 else f"{len(shared):,} rows of {two} are"
                 yield Problem(
-                    "warning", f"{len(shared):,} rows of {two} are also in {one}: scores on {two} look better than they are.",
+                    "warning", f"{found} also in {one}: scores on {two} look better than they are.",
                     splits[two].place(int(shared[0])), f"Remove them from {one}.",
                 )
 

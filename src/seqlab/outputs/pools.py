@@ -48,6 +48,14 @@ class Max(PoolConfig, kind="max"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MeanMax(PoolConfig, kind="mean+max"):
+    """The mean of all states and the greatest value of each feature, side by side."""
+
+    def build(self, width_in: int, context: int = 0) -> MeanMaxPool:
+        return MeanMaxPool(width_in)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pair(PoolConfig, kind="pair"):
     """The means of both texts of a pair, how far they differ, and their product."""
 
@@ -85,6 +93,16 @@ class Structured(PoolConfig, kind="structured"):
         return StructuredPool(self, width_in)
 
 
+def mean(x: Seq) -> Float[Tensor, "B D"]:
+    """Over real positions."""
+    return x.zeroed.sum(dim=1) / x.lengths.unsqueeze(1)
+
+
+def greatest(x: Seq) -> Float[Tensor, "B D"]:
+    """Of each feature, over real positions."""
+    return x.values.masked_fill(~x.mask.unsqueeze(-1), -torch.inf).amax(dim=1)
+
+
 class PlainPool(Pool):
     """A pool without parameters: states (B T D) to one vector a row (B D)."""
 
@@ -116,14 +134,28 @@ class MeanPool(PlainPool):
     """The mean over real positions."""
 
     def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
-        return Pooled(vector=x.zeroed.sum(dim=1) / x.lengths.unsqueeze(1))
+        return Pooled(vector=mean(x))
 
 
 class MaxPool(PlainPool):
     """The greatest value of each feature over real positions."""
 
     def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
-        return Pooled(vector=x.values.masked_fill(~x.mask.unsqueeze(-1), -torch.inf).amax(dim=1))
+        return Pooled(vector=greatest(x))
+
+
+class MeanMaxPool(PlainPool):
+    """Mean and maximum side by side (B 2D): what a text is about, and whether anything in it stands out.
+
+    Howard and Ruder 2018, section 3.3, have the last state beside them.
+    """
+
+    def __init__(self, width_in: int) -> None:
+        super().__init__(width_in)
+        self.width = 2 * width_in
+
+    def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
+        return Pooled(vector=torch.cat([mean(x), greatest(x)], dim=1))
 
 
 class PairPool(PlainPool):
