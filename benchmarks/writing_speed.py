@@ -1,6 +1,7 @@
 """Models that write, against other libraries of the same size: training, decoding, and whether batches change the outputs.
 
-All candidates of a table run in one process and take turns, so that a noisy machine treats them alike; ratios count.
+All candidates of a table take turns, so that a noisy machine treats them alike; ratios count. They run in one process, but for
+JoeyNMT, which is taken as it is shipped.
 The peers are installed into .peers the first time. Tables are printed and kept in benchmarks/results/writing_speed.md.
 
     python benchmarks/writing_speed.py [--only training gpt recurrent decoding agreement] [--quick] [--run RUN]
@@ -17,6 +18,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +50,8 @@ SIZES = (WIDTH, LAYERS, HEADS, FEED_FORWARD, DROPOUT)
 CHARACTERS = {"width": 384, "layers": 6, "heads": 6, "context": 256}
 ROWS, LENGTH, WORKERS = 64, 16, 2
 RESIDUALS = "0.1 on the input and the residuals"
-ALLOCATOR = "All run in one process, so the peers have seqlab's setting of the memory allocator, too (+3 to +18 % here)."
+ALLOCATOR = "HF and the plain loop run in seqlab's process and have its setting of the memory allocator, too (+3 to +18 % here)."
+OWN = "JoeyNMT runs in a process of its own, as it is shipped."
 
 
 @dataclass(frozen=True)
@@ -152,12 +155,15 @@ def transformer(effort: Effort) -> Ours:
     return translator("transformer", changes | {"model.input.dropout": 0.0, "model.decoder.dropout": 0.0}, effort)
 
 
-def joey_step(ours: Ours, model: dict[str, Any], effort: Effort, folder: str) -> Callable[[], int]:
+@contextmanager
+def joey_step(ours: Ours, model: dict[str, Any], effort: Effort) -> Iterator[Callable[[], int]]:
     """JoeyNMT on the same pieces; it adds the marks of start and end itself."""
     fields = ours.prepared.stores["train"].fields
     read = [fields["text"].row(row)[:-1] for row in range(fields["text"].rows)]
     written = [fields["written"].row(row)[1:-1] for row in range(fields["written"].rows)]
-    return joey.step(model, read, written, ours.symbols, effort.tokens, Path(folder))
+    sizes = (ours.symbols, effort.tokens)
+    with tempfile.TemporaryDirectory() as folder, joey.apart(model, read, written, *sizes, Path(folder)) as step:
+        yield step
 
 
 # Training --------------------------------------------------------------------------------------------------------
@@ -168,12 +174,12 @@ def training(effort: Effort) -> Section:
     size = f"{count_parameters(ours.training.model):,} parameters"
     notes = [f"{size}. Norms stand before the blocks in seqlab and JoeyNMT, after them in Marian and nn.Transformer."]
     candidates = [ours.candidate(f"dropout {RESIDUALS}; bucketed batches, label smoothing 0.1, averaged weights")]
-    with tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
         if why := install.missing("joeynmt"):
             notes.append(f"Without JoeyNMT: {why}")
         else:
             note = "dropout 0.1 on the input, the residuals, inside attention and feed-forward; its own random batches"
-            work = joey_step(ours, joey.transformer(*SIZES), effort, folder)
+            work = stack.enter_context(joey_step(ours, joey.transformer(*SIZES), effort))
             candidates.append(Candidate("JoeyNMT 2.3 as shipped", work, note, wanted=2.9))
         if why := install.missing("transformers"):
             notes.append(f"Without Marian: {why}")
@@ -189,7 +195,7 @@ def training(effort: Effort) -> Section:
         candidates.append(Candidate("plain nn.Transformer loop", work, note, wanted=2.5))
         what = f"{LAYERS}+{LAYERS} × {WIDTH}, feed-forward {FEED_FORWARD}, vocabulary {VOCABULARY:,}"
         title = f"Training a translator: Transformer {what}, batches of {effort.tokens:,} tokens, Multi30k"
-        return raced(title, "target tokens/s", candidates, effort.seconds, effort.turns, [*notes, ALLOCATOR])
+        return raced(title, "target tokens/s", candidates, effort.seconds, effort.turns, [*notes, OWN, ALLOCATOR])
 
 
 def recurrent(effort: Effort) -> Section:
@@ -198,13 +204,13 @@ def recurrent(effort: Effort) -> Section:
     changes |= {f"model.{part}": DROPOUT for part in ("input.dropout", "decoder.dropout", "decoder.output_dropout")}
     ours = translator("lstm-attention", changes, effort)
     note = "dropout 0.1 on both inputs and on what is scored; attention after the cell; bucketed batches"
-    candidates, notes = [ours.candidate(note)], [ALLOCATOR]
-    with tempfile.TemporaryDirectory() as folder:
+    candidates, notes = [ours.candidate(note)], [OWN]
+    with ExitStack() as stack:
         if why := install.missing("joeynmt"):
             notes.append(f"Without JoeyNMT: {why}")
         else:
             note = "dropout 0.1 on both inputs and before what is scored; input feeding; its own random batches, packed"
-            work = joey_step(ours, joey.recurrent(WIDTH, DROPOUT), effort, folder)
+            work = stack.enter_context(joey_step(ours, joey.recurrent(WIDTH, DROPOUT), effort))
             candidates.append(Candidate("JoeyNMT 2.3 as shipped", work, note, wanted=2.5))
         what = f"bidirectional LSTM 2 × {WIDTH}, LSTM {WIDTH}, additive attention {WIDTH}, vocabulary {VOCABULARY:,}"
         title = f"Training a recurrent translator: {what}, batches of {effort.tokens:,} tokens, Multi30k"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,38 @@ def recurrent(width: int, dropout: float) -> dict[str, Any]:
         "hidden_dropout": dropout, "init_hidden": "bridge", "attention": "bahdanau", "embeddings": embeddings,
     }
     return {"tied_embeddings": True, "tied_softmax": True, "encoder": encoder, "decoder": decoder}
+
+
+@contextmanager
+def apart(
+    model: dict[str, Any], read: Rows, written: Rows, symbols: int, batch_tokens: int, folder: Path
+) -> Iterator[Callable[[], int]]:
+    """Its step in a process of its own, which knows nothing of how seqlab keeps its memory and threads."""
+    spawning = multiprocessing.get_context("spawn")
+    here, there = spawning.Pipe()
+    process = spawning.Process(target=_serve, args=(there, model, read, written, symbols, batch_tokens, folder), daemon=True)
+    process.start()
+    there.close()    # so that a process that dies is noticed
+
+    def update() -> int:
+        here.send(True)
+        return int(here.recv())
+
+    try:
+        yield update
+    finally:
+        here.close()
+        process.join()
+
+
+def _serve(asked: Connection, *what: Any) -> None:
+    """A step for each time it is asked, until nobody is there."""
+    update = step(*what)
+    try:
+        while asked.recv():
+            asked.send(update())
+    except EOFError:
+        return
 
 
 def step(model: dict[str, Any], read: Rows, written: Rows, symbols: int, batch_tokens: int, folder: Path) -> Callable[[], int]:
