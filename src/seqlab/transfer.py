@@ -104,8 +104,8 @@ class Source:
         recurrent = not isinstance(encoder, Transformer)
         data: Tree = {} if recurrent else {"length": self._longest(encoder)}
         marks = {"masked": "cls", "masked+next": "cls", "causal": "sep"}.get(self.objective, "none")
-        # By maximum it starts later: IMDb, 500 labels, blank-bilstm, best of 8 epochs, two runs each: mean 0.795 and 0.781,
-        # max 0.784 and 0.695; mean+max 0.775, one run.
+        # By maximum it starts later: IMDb, 500 labels, blank-bilstm, best of 8 epochs on valid, two runs each: mean 0.795 and
+        # 0.781, max 0.784 and 0.695; mean+max 0.775, one run.
         return {
             "data": self._data() | data | {"marks": marks},
             "model": {
