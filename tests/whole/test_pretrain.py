@@ -266,6 +266,16 @@ def test_a_pair_is_judged_and_its_blanks_are_filled(run, seqlab):
     assert list(bert.predict([("Ann wakes.", "Then Ben calls Ann.")])[0].to_json()) == ["label", "scores"]
 
 
+def test_pairs_come_from_the_columns_of_a_table_and_from_lines_with_a_tab(run, seqlab, tmp_path):
+    bert, pairs = run("masked+next"), [("Ann wakes.", "Then Ben calls Ann."), ("Ben calls.", "Ann has dinner.")]
+    (tmp_path / "pairs.csv").write_text("text,text2\n" + "".join(f"{one},{two}\n" for one, two in pairs))
+    (tmp_path / "pairs.txt").write_text("".join(f"{one}\t{two}\n" for one, two in pairs))
+    for name in ("pairs.csv", "pairs.txt"):
+        code, out, err = seqlab("predict", bert.folder, "--input", tmp_path / name, "--json")
+        assert code == 0, err
+        assert [json.loads(line) for line in out.splitlines()] == [answer.to_json() for answer in bert.predict(pairs)]
+
+
 def test_long_texts_are_read_around_their_blanks(run):
     masked, long = run("masked"), "Then Ann calls Ben. " * 12
     near, alone = (masked.predict([text + "Dora [MASK] this morning."])[0] for text in (long, ""))

@@ -31,8 +31,9 @@ from seqlab.training.progress import Progress
 
 Cells = dict[str, str]
 """A labelled row by role: text, text2 where there is one, label."""
-MOST_HELD = 2000
-"""Rows to validate on, and to test on where no test file is given, at the most; and at the most a tenth each."""
+MOST_VALID, MOST_TESTED = 1000, 2000
+"""Rows to validate on, and to test on where no test file is given, at the most; and at the most a tenth each. Every epoch
+is validated on, so more of them would cost more time than a few labels do."""
 PRETRAIN = "pretrain."
 """What stands before the settings of the pretraining."""
 READING = ("data.columns", "data.header", "data.encoding", "data.quotes", "data.on_bad", "data.longest_line")
@@ -102,8 +103,8 @@ def read_rows(data: Sequence[str], test: Sequence[str], reading: DataConfig) -> 
     if test:
         rest, tested = rows, _read(test, reading)
     else:
-        rest, tested = _parted(rows, data)
-    pool, valid = _parted(rest, data)
+        rest, tested = _parted(rows, data, MOST_TESTED)
+    pool, valid = _parted(rest, data, MOST_VALID)
     found = Rows(pool, valid, tested)
     if strange := sorted({row["label"] for row in [*valid, *tested]} - set(found.labels)):
         raise UserError(
@@ -118,8 +119,8 @@ def _read(names: Sequence[str], reading: DataConfig) -> list[Cells]:
     return [dict(row.cells) for row in Table(names, reading, classify.roles(labelled=True)).rows()]
 
 
-def _parted(rows: list[Cells], names: Sequence[str]) -> tuple[list[Cells], list[Cells]]:
-    """Most of the rows, and those that are held out."""
+def _parted(rows: list[Cells], names: Sequence[str], most: int) -> tuple[list[Cells], list[Cells]]:
+    """Most of the rows, and those that are held out, a tenth and so many at the most."""
     if len(rows) < 10:
         raise UserError(
             what=f"{', '.join(names)}: there are only {len(rows)} labelled rows.",
@@ -128,7 +129,7 @@ def _parted(rows: list[Cells], names: Sequence[str]) -> tuple[list[Cells], list[
         )
     numbers = {label: place for place, label in enumerate(sorted({row["label"] for row in rows}))}
     hashes = np.array([text_hash(row["text"], row.get("text2")) for row in rows], np.uint64)
-    held = held_out(hashes, most=MOST_HELD, labels=np.array([numbers[row["label"]] for row in rows]))
+    held = held_out(hashes, most=most, labels=np.array([numbers[row["label"]] for row in rows]))
     kept, out = ([rows[place] for place in np.flatnonzero(mask)] for mask in (~held, held))
     return kept, out
 

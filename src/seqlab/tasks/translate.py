@@ -236,7 +236,8 @@ class TranslateFiles(Files):
     @property
     def size(self) -> Size:
         train = self.survey.train
-        return Size(rows=train.rows, words=float(train.words.mean()) if train.rows else 1.0, characters=train.characters)
+        words = float(train.words[:, 0].mean()) if train.rows else 1.0    # of what is read
+        return Size(rows=train.rows, words=words, characters=train.characters)
 
     def prepare(self, data: DataConfig, model: ModelConfig) -> TranslatePrepared:
         train, joint = self.survey.train, self.task.is_joint(data)

@@ -17,18 +17,22 @@ def presets(size: Size) -> dict[str, Tree]:
     tokens = {"kind": "tokens", "width": width, "dropout": drop}
     layer = {"kind": "transformer", "layers": 3, "heads": 4, "feed_forward": 4 * width, "dropout": drop}
     data = {"tokens": {"kind": "bpe"}}
-    # One layer that reads. With two, attention finds its words late: Multi30k, half an hour on one core, two layers of 128
-    # each way and 320 to write, 52.1 BLEU; one of 96 and 256 to write has 53.8 after a quarter of an hour. (Spelling to sounds,
-    # where two layers find them soon, half an hour on one core: 26.8 % of words wrong with two layers and dropout
-    # 0.3, 27.1 % with one and 0.2.)
+    # One layer reads: with two, attention finds its words late (Multi30k, half an hour on one core, two layers of 128 each way
+    # and 320 to write, 52.1 BLEU; one of 96 and 256 to write has 53.8 after a quarter of an hour). Single words are read letter
+    # by letter: there two layers find them soon and know more (spelling to sounds, half an hour: 26.8 % of words wrong on
+    # one core; with one layer 27.5 % on two cores, and it learns by heart).
+    deep = size.words < 2 and minutes >= 20
     both: Tree = {"kind": "lstm", "width": 3 * width // 4, "directions": "both"}
+    if deep:
+        both |= {"width": width, "layers": 2, "dropout": drop}
+    writing = 5 * width // 2 if deep else 2 * width
 
     def model(encoder: Tree, decoder: Tree) -> Tree:
         written = {"width": width, "dropout": drop, **decoder}
         return {"input": tokens, "encoder": encoder, "pool": None, "head": None, "decoder": written}
 
     def attending(kind: str, **settings: object) -> Tree:
-        return {"kind": "attending", "body": {"kind": kind, "width": 2 * width}, "output_dropout": drop, **settings}
+        return {"kind": "attending", "body": {"kind": kind, "width": writing}, "output_dropout": drop, **settings}
 
     # Few minutes buy few tokens: small batches then make more of them (Multi30k, 1.3 million target tokens, BLEU on valid,
     # one run each: 43.8 with batches of 512 at a rate of 2e-3; with 1,024, 40.8 at 2e-3 and 41.6 at 3e-3).

@@ -27,6 +27,7 @@ from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores, evaluate_pieces
 from seqlab.settings import Settings
 from seqlab.tasks import pretrain
+from seqlab.tasks.classify import TEXT2
 from seqlab.tasks.cloze import (
     BLANK,
     Candidate,
@@ -110,7 +111,7 @@ class PretrainRun(Run):
         return NGrams.load(folder) if folder.exists() else None
 
     def roles(self, labelled: bool) -> list[Role]:
-        return [TEXT]
+        return [TEXT, TEXT2] if self.objective == "masked+next" else [TEXT]
 
     # Answering -----------------------------------------------------------------------------------------------------
 
@@ -134,9 +135,10 @@ class PretrainRun(Run):
         return self._filled(texts)
 
     def text_of(self, row: Row) -> Text:
-        """A tab in the text of a row joins a pair."""
+        """A tab in the text of a row joins a pair; so does a second column of a table."""
         first, tab, second = row.cells["text"].partition("\t")
-        return (first, second) if tab else first
+        second = row.cells.get("text2", second)
+        return (first, second) if tab or "text2" in row.cells else first
 
     def single(self, texts: Sequence[Text]) -> list[str]:
         if any(not isinstance(text, str) for text in texts):
