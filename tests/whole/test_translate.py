@@ -6,6 +6,7 @@ import csv
 import json
 import random
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -310,6 +311,21 @@ def test_the_same_pairs_seen_often_want_more_dropout():
     sizes = [Size(characters=1_000_000, minutes=minutes) for minutes in (11, 13, 41, 101)]
     assert [size.dropout(500_000) for size in sizes] == [0.0, 0.1, 0.2, 0.3]
     assert Size().dropout(500_000) == 0.1
+
+
+def test_single_words_are_read_with_two_layers_when_there_is_time(tmp_path, monkeypatch):
+    """However many symbols are written: it is what is read that counts."""
+    monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
+    rows = [(word, " ".join(word.upper())) for word in ("ab", "abc", "bcd", "cdab")]
+    layers = {}
+    for name, some in (("words", rows), ("turned", [row[::-1] for row in rows])):
+        for minutes in (3, 30):
+            overrides = {"data.train": (write_pairs(tmp_path, name, some),), "training.minutes": minutes}
+            wishes = Wishes(task="translate", preset="lstm-attention", overrides=overrides)
+            first = wishes.settings()
+            size = replace(first.task.look(first.data).size, minutes=minutes)
+            layers[name, minutes] = wishes.settings(size).model.encoder.layers
+    assert layers == {("words", 3): 1, ("words", 30): 2, ("turned", 3): 1, ("turned", 30): 1}
 
 
 CONTRADICTIONS = {

@@ -19,8 +19,8 @@ def presets(size: Size) -> dict[str, Tree]:
     data = {"tokens": {"kind": "bpe"}}
     # One layer reads: with two, attention finds its words late (Multi30k, half an hour on one core, two layers of 128 each way
     # and 320 to write, 52.1 BLEU; one of 96 and 256 to write has 53.8 after a quarter of an hour). Single words are read letter
-    # by letter: there two layers find them soon and know more (spelling to sounds, half an hour: 26.8 % of words wrong on
-    # one core; with one layer 27.5 % on two cores, and it learns by heart).
+    # by letter: there two layers find them soon and know more (spelling to sounds, half an hour: 26.2 % of words wrong on
+    # one core; with one layer 27.5 % on two cores, where it learns by heart).
     deep = size.words < 2 and minutes >= 20
     both: Tree = {"kind": "lstm", "width": 3 * width // 4, "directions": "both"}
     if deep:
