@@ -105,8 +105,8 @@ class Source:
         reader = replace(reader, dropout=max(reader.dropout, dropout))
         data: Tree = {} if recurrent else {"length": self._longest(encoder)}
         marks = {"masked": "cls", "masked+next": "cls", "causal": "sep"}.get(self.objective, "none")
-        # By maximum recurrent bodies start later: IMDb, 500 labels, blank-bilstm at a rate of 3e-3, best of 8 epochs on valid, two
-        # runs each: mean 0.795 and 0.781, max 0.784 and 0.695; mean+max 0.775, one run.
+        # By maximum recurrent bodies start later: IMDb, 500 labels, blank-bilstm at a rate of 3e-3, best of 8 epochs on valid,
+        # two runs each: mean 0.795 and 0.781, max 0.784 and 0.695; mean+max 0.775, one run.
         return {
             "data": self._data() | data | {"marks": marks},
             "model": {
