@@ -126,11 +126,12 @@ class Filler(nn.Module):
 
     def forward(self, batch: Batch) -> Filling:
         assert batch.places is not None and batch.answers is not None
-        states = self.encoder(self.input(batch))
+        read = self.input(batch)
+        states = self.encoder(read)
         vectors = self.places.vectors(states.values.flatten(0, 1).index_select(0, batch.places))
         answers = batch.answers.repeat(len(vectors) // max(1, len(batch.answers))) if self.places.halves else batch.answers
         reply = self.head(self.pool(states).vector) if self.pool is not None and self.head is not None else None
-        return Filling(states, vectors, answers, self.places.output, reply)
+        return Filling(read, states, vectors, answers, self.places.output, reply)
 
     def costs(self, length: int) -> list[Cost]:
         """One entry a layer; the vocabulary is asked at every position."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
 from seqlab.nn.loss import sampled_cross_entropy
 from seqlab.outputs.pools import kl_penalty, overlap_penalty
 from seqlab.parts import Batch, Filling, Objective, Output, Term, Writing
+from seqlab.seq import Seq
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,40 @@ class Fill(Objective):
 
     def count(self, batch: Batch) -> int:
         return 0 if batch.answers is None else len(batch.answers)
+
+
+SHARPNESS = 20.0
+"""By how much the score of a half rises when its cosine does by 1."""
+
+
+@dataclass(frozen=True)
+class Halves(Objective):
+    """−log p(the second half of a row | its first half, among the second halves of the batch), and the other way round.
+
+    A half is the mean of the vectors that were read there, before the encoder, less the mean of all rows' halves; p is the
+    softmax of SHARPNESS · cosine. After Logeswaran and Lee 2018, whose sentences find their neighbours among those of a batch
+    by the states of an encoder. By the vectors themselves the words learn in what texts they occur (of one mood, on one
+    subject), which a model that fills in words is slow to find out, since most words follow from those beside them.
+    """
+
+    name = "halves"
+    compares = True
+
+    def __call__(self, output: Filling, batch: Batch) -> Term:
+        read = output.read
+        early = torch.arange(read.mask.shape[1], device=read.mask.device) < (read.lengths // 2).unsqueeze(1)    # B T
+        first, second = (_direction(read, part) for part in (early, read.mask & ~early))
+        scores = SHARPNESS * first @ second.T                                                                  # B B
+        own = torch.arange(len(scores), device=scores.device)
+        there, back = (functional.cross_entropy(some, own, reduction="sum") for some in (scores, scores.T))
+        return Term((there + back) / 2, self.count(batch))
+
+
+def _direction(read: Seq, part: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:
+    """Where the mean over a part of each row lies, seen from the mean of all rows."""
+    sums = torch.einsum("btd,bt->bd", read.values, part.to(read.values.dtype))
+    means = sums / part.sum(dim=1, keepdim=True).clamp(min=1)
+    return functional.normalize(means - means.mean(dim=0), dim=1, eps=1e-6)
 
 
 PENALTIES: dict[str, Callable[[Tensor], Tensor]] = {"overlap": overlap_penalty, "kl": kl_penalty}

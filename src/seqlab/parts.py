@@ -96,6 +96,8 @@ class Writing:
 class Filling:
     """What a model with a head at positions computed for a batch, at every position that has an answer."""
 
+    read: Seq
+    """The vectors of what was read (B T D), before the encoder."""
     states: Seq
     vectors: Float[Tensor, "M E"]
     """One for each of the N places; two where both directions answer by themselves, first those of the one, then the other."""
@@ -275,6 +277,8 @@ class Objective(ABC):
     """One term of the loss. Its count comes from the batch alone."""
 
     name: ClassVar[str]
+    compares: ClassVar[bool] = False
+    """Whether the rows of a batch are compared with one another, so that workers can't share them out."""
 
     @abstractmethod
     def __call__(self, output: Any, batch: Batch) -> Term:

@@ -124,6 +124,18 @@ def test_it_learns_which_texts_belong_together(tmp_path):
     assert (same.label, other.label) == ("IsNext", "NotNext")
 
 
+@pytest.mark.parametrize("objective", [one for one in MODELS if one != "masked+next"])    # which needs two sentences
+def test_a_text_without_full_stops_is_learnt_from_and_shown(objective, tmp_path):
+    """Each document is one sentence, longer than what a model sees at once; the report shows what it fills in."""
+    draw = random.Random(0)
+    texts = [" ".join(draw.choices(NAMES, k=150)) for _ in range(20)]
+    (tmp_path / "long.txt").write_text("\n\n".join(texts) + "\n")
+    preset, small = MODELS[objective]
+    settings = dict(word.split("=") for word in [*COMMON, *small, "training.baseline=false"])
+    package.train("pretrain", str(tmp_path / "long.txt"), model=preset, steps=2, out=tmp_path / "run", settings=settings, quiet=True)
+    assert (tmp_path / "run" / "report.html").exists()
+
+
 @pytest.mark.parametrize("objective", ["masked", "blank", "causal"])
 def test_compared_with_a_part_of_the_vocabulary_it_learns_nearly_as_much(objective, folder, tmp_path):
     """Of 290 pieces about 60 are compared with; validation is over all of them. Knowing nothing would cost log 290 = 5.67."""

@@ -23,7 +23,7 @@ from seqlab.encoders import BothWays
 from seqlab.errors import UserError
 from seqlab.metrics import Metric
 from seqlab.model import Filler, ModelConfig, Writer
-from seqlab.objectives import CrossEntropy, Fill, NextToken
+from seqlab.objectives import CrossEntropy, Fill, Halves, NextToken
 from seqlab.outputs import Vocabulary
 from seqlab.parts import Batch, Facts
 from seqlab.tasks.exercises import (
@@ -101,6 +101,9 @@ class Pretrain(TaskConfig, kind="pretrain"):
     """Mask all pieces of a word, or none."""
     next_weight: NotNegative = 1.0
     """Weight of the question whether two segments follow each other."""
+    halves_weight: NotNegative = 0.0
+    """Weight of the question which second half of a block belongs to which first half, among those of the batch: from it words
+    learn the company of whole texts. For masked, blank and both-ways."""
     noises: tuple[Noise, ...] = ("infill", "permute")
     """What spoils a text for denoise: infill (spans become one mask), mask (single pieces), delete, permute (sentences)."""
     span: PositiveFloat = 3.0
@@ -115,6 +118,8 @@ class Pretrain(TaskConfig, kind="pretrain"):
     def __post_init__(self) -> None:
         if self.context < 8:
             raise ValueError(f"context: {self.context} is too short; give at least 8.")
+        if self.halves_weight and self.objective not in ("masked", "blank", "both-ways"):
+            raise ValueError(f"halves_weight: {self.objective} does not ask which halves belong together; set it to 0.")
         if self.objective == "denoise" and not self.noises:
             raise ValueError("noises is empty; denoise needs at least one, for instance noises: [infill].")
 
@@ -160,7 +165,8 @@ class Pretrain(TaskConfig, kind="pretrain"):
             self._refuse_seeing(model)
         if writes:
             return [(1.0, NextToken(sampled=self.sampled))]
-        return [(1.0, Fill(self.sampled)), *([(self.next_weight, CrossEntropy())] if self.objective == "masked+next" else [])]
+        more: Weighted = [(self.next_weight, CrossEntropy())] if self.objective == "masked+next" else []
+        return [(1.0, Fill(self.sampled)), *more, *([(self.halves_weight, Halves())] if self.halves_weight else [])]
 
     def _refuse_seeing(self, model: ModelConfig) -> None:
         """A model that sees the word it has to find learns nothing."""

@@ -49,7 +49,8 @@ class TrainConfig:
     threads: Positive | None = None
     """CPU threads; empty: one a core."""
     workers: Positive | None = None
-    """Threads that share each step, with a part of its rows each; empty: one a CPU thread for Transformers, else 1."""
+    """Threads that share each step, with a part of its rows each; empty: one a CPU thread for Transformers, else 1. Always 1
+    where state is carried or rows are compared with one another."""
     batch_tokens: Positive | None = None
     """Padded tokens in a batch; rows of like length share one."""
     accumulate: Positive = 1
@@ -141,7 +142,8 @@ class Training:
         self.plan, self.load, self.validate, self.budget = plan, load, validate, budget
         self.folder, self.progress = folder, progress
         self.device = torch.device(config.device)
-        workers = 1 if plan.carries or self.device.type != "cpu" else config.workers or 1
+        whole = plan.carries or any(objective.compares for _, objective in objectives)
+        workers = 1 if whole or self.device.type != "cpu" else config.workers or 1
         self.crew = Crew(model, workers, config.seed)
         self.average = Average(model, config.average)
         self.layering = layering or Layering()

@@ -189,14 +189,15 @@ def _worst_sentences(run: PretrainRun, exercise: Exercise, nats: np.ndarray, uni
     ]
 
 
-def _sentence(run: PretrainRun, exercise: Exercise, number: int) -> str:
+def _sentence(run: PretrainRun, exercise: Exercise, number: int, most: int | None = None) -> str:
+    """A sentence, or its beginning: so many pieces at the most."""
     start, end = exercise.text.offsets[number : number + 2].tolist()
-    return " ".join(run.tokenizer.decode(exercise.text.values[start:end].tolist()).split())
+    return " ".join(run.tokenizer.decode(exercise.text.values[start:end][:most].tolist()).split())
 
 
 def _sentences(run: PretrainRun, exercise: Exercise) -> list[str]:
-    """Some of middling length, from the beginning of the text."""
-    some = [_sentence(run, exercise, number) for number in range(min(200, len(exercise.text.offsets) - 1))]
+    """Some of middling length, from the beginning of the text; of very long ones, as much as the model can see with ease."""
+    some = [_sentence(run, exercise, number, run.context // 2) for number in range(min(200, len(exercise.text.offsets) - 1))]
     return sorted(some, key=lambda sentence: abs(len(sentence) - 70))[:SAMPLES]
 
 

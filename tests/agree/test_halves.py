@@ -1,0 +1,114 @@
+"""The question which halves of texts belong together: its formula, and what is learnt from it."""
+
+import math
+import random
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import seqlab as package
+from seqlab.errors import UserError
+from seqlab.objectives import SHARPNESS, Halves
+from seqlab.parts import Batch, Filling
+from seqlab.seq import Seq, mask_of
+
+
+def asked(values: torch.Tensor, lengths: list[int]) -> float:
+    """The mean loss of rows of vectors (B T D)."""
+    read = Seq(values, torch.arange(values.shape[1]) < torch.tensor(lengths).unsqueeze(1))
+    nothing = torch.zeros(0, values.shape[2])
+    output = Filling(read, read, nothing, torch.zeros(0, dtype=torch.long), torch.nn.Linear(values.shape[2], 3))
+    batch = Batch({"text": Seq(torch.zeros(read.mask.shape, dtype=torch.long), read.mask)}, None, torch.arange(len(lengths)))
+    term = Halves()(output, batch)
+    return float(term.total) / term.count
+
+
+def test_it_is_the_mean_of_two_softmaxes_over_cosines():
+    """Against a loop over rows, written from the formula."""
+    torch.manual_seed(0)
+    lengths, values = [6, 3, 5, 1], torch.randn(4, 6, 3, dtype=torch.float64)
+
+    def centred(parts: list[torch.Tensor]) -> list[torch.Tensor]:
+        means = [part.mean(dim=0) if len(part) else torch.zeros(3, dtype=torch.float64) for part in parts]
+        middle = sum(means) / len(means)
+        return [mean - middle for mean in means]
+
+    first = centred([values[row, : length // 2] for row, length in enumerate(lengths)])
+    second = centred([values[row, length // 2 : length] for row, length in enumerate(lengths)])
+    cosine = [[float(one @ two / (one.norm() * two.norm())) for two in second] for one in first]
+    expected = 0.0
+    for row in range(4):
+        there = sum(math.exp(SHARPNESS * (cosine[row][other] - cosine[row][row])) for other in range(4))
+        back = sum(math.exp(SHARPNESS * (cosine[other][row] - cosine[row][row])) for other in range(4))
+        expected += (math.log(there) + math.log(back)) / 2 / 4
+    assert_close(asked(values, lengths), expected, atol=1e-9, rtol=1e-9)
+
+
+def test_padding_changes_nothing():
+    torch.manual_seed(1)
+    values = torch.randn(3, 5, 4)
+    padded = torch.cat([values, torch.full((3, 2, 4), 7.0)], dim=1)
+    assert_close(asked(padded, [5, 4, 2]), asked(values, [5, 4, 2]))
+
+
+def test_one_row_has_nothing_to_be_compared_with():
+    values = torch.randn(1, 4, 2, requires_grad=True)
+    read = Seq(values, mask_of(torch.tensor([4])))
+    output = Filling(read, read, torch.zeros(0, 2), torch.zeros(0, dtype=torch.long), torch.nn.Linear(2, 3))
+    total = Halves()(output, Batch({"text": Seq(torch.zeros(1, 4, dtype=torch.long), read.mask)}, None, torch.tensor([0]))).total
+    [gradient] = torch.autograd.grad(total, values)
+    assert float(total.detach()) == 0.0 and bool((gradient == 0).all())
+
+
+MOODS = (["great", "lovely", "superb", "clever"], ["awful", "boring", "stupid", "clumsy"])
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    """Each text is of one mood; what stands beside its words is the same in both."""
+    draw = random.Random(0)
+    texts = []
+    for _ in range(200):
+        mood, things = draw.choice(MOODS), draw.choices(["plot", "cast", "music", "end"], k=24)
+        texts.append(" ".join(f"the {thing} is {draw.choice(mood)}" for thing in things))
+    path = tmp_path / "reviews.txt"
+    path.write_text("\n\n".join(texts) + "\n")
+    return path
+
+
+SMALL = {
+    "data.tokens.kind": "words", "task.context": 32, "training.batch_tokens": 512, "training.threads": 1, "training.rate": 0.01,
+    "training.baseline": False, "training.validations": 2,
+}    # fmt: skip
+
+
+def test_words_of_one_mood_come_together_only_when_it_is_asked(reviews, tmp_path):
+    """Of two words that fit the same gap, only the rest of the text tells which moods they are of."""
+    apart = {}
+    for weight in (0.0, 1.0):
+        keys = {"model.input.width": 16, "model.encoder.body.width": 16, "task.halves_weight": weight}
+        words = {"model": "blank-bilstm", "steps": 80, "settings": SMALL | keys, "quiet": True}
+        run = package.train("pretrain", str(reviews), out=tmp_path / str(weight), **words)
+        ids = [[run.ids(word)[0] for word in words] for words in MOODS]
+        table = torch.nn.functional.normalize(run.model.input.embedding.weight.detach(), dim=1)
+        good, bad = table[ids[0]], table[ids[1]]
+        within = ((good @ good.T).sum() + (bad @ bad.T).sum() - 8) / 24
+        apart[weight] = float(within - (good @ bad.T).mean())
+    assert apart[1.0] > 1.0 and abs(apart[0.0]) < 0.3
+
+
+def test_workers_do_not_share_out_rows_that_are_compared(reviews, tmp_path):
+    """A Transformer whose rows would be compared in two smaller groups would learn something else."""
+    layer = {"model.input.width": 16, "model.encoder.layers": 1, "model.encoder.heads": 2, "model.encoder.feed_forward": 16}
+    for workers in (1, 2):
+        keys = SMALL | layer | {"task.halves_weight": 0.5, "training.workers": workers}
+        package.train("pretrain", str(reviews), model="roberta", steps=6, out=tmp_path / str(workers), settings=keys, quiet=True)
+    one, two = ((tmp_path / str(workers) / "model.safetensors").read_bytes() for workers in (1, 2))
+    assert one == two
+
+
+def test_other_objectives_refuse_it(reviews, tmp_path):
+    with pytest.raises(UserError, match="halves_weight"):
+        package.train("pretrain", str(reviews), model="gpt", steps=2, out=tmp_path / "run", settings={"task.halves_weight": 1.0})
+    assert not (tmp_path / "run").exists()
