@@ -132,7 +132,8 @@ def test_a_text_without_full_stops_is_learnt_from_and_shown(objective, tmp_path)
     (tmp_path / "long.txt").write_text("\n\n".join(texts) + "\n")
     preset, small = MODELS[objective]
     settings = dict(word.split("=") for word in [*COMMON, *small, "training.baseline=false"])
-    package.train("pretrain", str(tmp_path / "long.txt"), model=preset, steps=2, out=tmp_path / "run", settings=settings, quiet=True)
+    words = {"model": preset, "steps": 2, "settings": settings, "quiet": True}
+    package.train("pretrain", str(tmp_path / "long.txt"), out=tmp_path / "run", **words)
     assert (tmp_path / "run" / "report.html").exists()
 
 

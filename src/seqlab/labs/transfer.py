@@ -101,12 +101,12 @@ def told(asked: Asked, folder: Path, results: Results, source: Source, best: Pat
         pretrained, scratch, bow = (results.tested(side, count) for side in (*SIDES, BOW))
         change = results.change(PRETRAINED, SCRATCH, count)
         early = results.after(PRETRAINED, count, 1).minus(results.after(SCRATCH, count, 1))
-        ahead = ["yes" if one.mean > 0 else "no" for one in (early, change)]
+        ahead = ["yes" if is_ahead(one.mean) else "no" for one in (early, change)]
         cells = (pretrained, scratch, bow)
         rows.append((f"{count:,}", *map(str, cells), change.change, *ahead))
         differences.append(
             {"labels": count, **change.to_json(), "margin_95": change.margin if asked.seeds > 1 else None,
-             "ahead_after_first_epoch": early.mean > 0, "ahead_at_the_end": change.mean > 0}
+             "ahead_after_first_epoch": is_ahead(early.mean), "ahead_at_the_end": is_ahead(change.mean)}
         )    # fmt: skip
     header = ("labels", *SIDES, BOW, "difference (95 %)", "ahead after epoch 1", "ahead at the end")
     table = Table(f"Test accuracy on {len(asked.rows.test):,} rows, {asked.seeds_told}", header, tuple(rows))
@@ -120,11 +120,16 @@ def told(asked: Asked, folder: Path, results: Results, source: Source, best: Pat
     )    # fmt: skip
 
 
+def is_ahead(difference: float) -> bool:
+    """By as much as the table shows."""
+    return round(difference, 3) > 0
+
+
 def verdict(results: Results, count: int) -> str:
     """What the numbers say for one number of labels, whether or not pretraining helps."""
     pretrained, scratch, bow = (results.tested(side, count).mean for side in (*SIDES, BOW))
     first = [results.after(side, count, 1).mean for side in SIDES]
-    early = "ahead" if first[0] > first[1] else "not ahead"
+    early = "ahead" if is_ahead(first[0] - first[1]) else "not ahead"
     change = told_difference(results.change(PRETRAINED, SCRATCH, count), "pretraining", "learning from scratch")
     parts = [f"{count:,} labels: {change}; it is {early} after the first epoch ({first[0]:.3f} against {first[1]:.3f})."]
     if bow > max(pretrained, scratch):
