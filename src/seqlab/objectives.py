@@ -89,7 +89,7 @@ SHARPNESS = 20.0
 class Halves(Objective):
     """−log p(the second half of a row | its first half, among the second halves of the batch), and the other way round.
 
-    A half is the mean of the vectors that were read there, before the encoder, less the mean of all rows' halves; p is the
+    A half is the mean of the vectors that were read there, before the encoder, less its mean over all rows; p is the
     softmax of SHARPNESS · cosine. After Logeswaran and Lee 2018, whose sentences find their neighbours among those of a batch
     by the states of an encoder. By the vectors themselves the words learn in what texts they occur (of one mood, on one
     subject), which a model that fills in words is slow to find out, since most words follow from those beside them.
