@@ -87,25 +87,39 @@ SHARPNESS = 20.0
 
 @dataclass(frozen=True)
 class Halves(Objective):
-    """−log p(the second half of a row | its first half, among the second halves of the batch), and the other way round.
+    """−log p(the second half of a text | its first half, among the second halves of the batch), and the other way round.
 
-    A half is the mean of the vectors that were read there, before the encoder, less its mean over all rows; p is the
-    softmax of SHARPNESS · cosine. After Logeswaran and Lee 2018, whose sentences find their neighbours among those of a batch
-    by the states of an encoder. By the vectors themselves the words learn in what texts they occur (of one mood, on one
-    subject), which a model that fills in words is slow to find out, since most words follow from those beside them.
+    A row may hold parts of several texts, of which the longest is halved. A half is the mean of the vectors that were read
+    there, before the encoder, less its mean over all rows; p is the softmax of SHARPNESS · cosine. After Logeswaran and Lee
+    2018, whose sentences find their neighbours among those of a batch by the states of an encoder. By the vectors themselves
+    the words learn in what texts they occur (of one mood, on one subject), which a model that fills in words is slow to find
+    out, since most words follow from those beside them.
     """
 
+    between: int
+    """The id that stands between two texts."""
     name = "halves"
     compares = True
 
     def __call__(self, output: Filling, batch: Batch) -> Term:
-        read = output.read
-        early = torch.arange(read.mask.shape[1], device=read.mask.device) < (read.lengths // 2).unsqueeze(1)    # B T
-        first, second = (_direction(read, part) for part in (early, read.mask & ~early))
+        text = batch.inputs["text"]
+        assert isinstance(text, Seq)
+        own = longest_part(text, self.between)
+        early = own & (own.cumsum(dim=1) <= own.sum(dim=1, keepdim=True) // 2)                                 # B T
+        first, second = (_direction(output.read, part) for part in (early, own & ~early))
         scores = SHARPNESS * first @ second.T                                                                  # B B
-        own = torch.arange(len(scores), device=scores.device)
-        there, back = (functional.cross_entropy(some, own, reduction="sum") for some in (scores, scores.T))
+        own_half = torch.arange(len(scores), device=scores.device)
+        there, back = (functional.cross_entropy(some, own_half, reduction="sum") for some in (scores, scores.T))
         return Term((there + back) / 2, self.count(batch))
+
+
+def longest_part(text: Seq, between: int) -> Bool[Tensor, "B T"]:
+    """Where the longest of the texts of each row is, the first of equals; `between` stands between them and in none."""
+    mark = text.values == between
+    number = mark.cumsum(dim=1)                                                  # of the text that a position is in
+    real = text.mask & ~mark
+    sizes = number.new_zeros(len(number), number.shape[1] + 1).scatter_add_(1, number, real.long())
+    return real & (number == sizes.argmax(dim=1, keepdim=True))
 
 
 def _direction(read: Seq, part: Bool[Tensor, "B T"]) -> Float[Tensor, "B D"]:

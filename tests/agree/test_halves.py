@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -13,14 +14,19 @@ from seqlab.objectives import SHARPNESS, Halves
 from seqlab.parts import Batch, Filling
 from seqlab.seq import Seq, mask_of
 
+BETWEEN = 2
+"""The id that stands between two texts."""
 
-def asked(values: torch.Tensor, lengths: list[int]) -> float:
-    """The mean loss of rows of vectors (B T D)."""
+
+def asked(values: torch.Tensor, lengths: list[int], marks: Sequence[tuple[int, int]] = ()) -> float:
+    """The mean loss of rows of vectors (B T D), with a mark between two texts at these rows and positions."""
     read = Seq(values, torch.arange(values.shape[1]) < torch.tensor(lengths).unsqueeze(1))
     nothing = torch.zeros(0, values.shape[2])
     output = Filling(read, read, nothing, torch.zeros(0, dtype=torch.long), torch.nn.Linear(values.shape[2], 3))
-    batch = Batch({"text": Seq(torch.zeros(read.mask.shape, dtype=torch.long), read.mask)}, None, torch.arange(len(lengths)))
-    term = Halves()(output, batch)
+    ids = torch.zeros(read.mask.shape, dtype=torch.long)
+    for row, place in marks:
+        ids[row, place] = BETWEEN
+    term = Halves(BETWEEN)(output, Batch({"text": Seq(ids, read.mask)}, None, torch.arange(len(lengths))))
     return float(term.total) / term.count
 
 
@@ -52,11 +58,24 @@ def test_padding_changes_nothing():
     assert_close(asked(padded, [5, 4, 2]), asked(values, [5, 4, 2]))
 
 
+def test_of_several_texts_in_a_row_the_longest_is_halved():
+    """Each row alone has its longest text cut out by hand; of two that are as long it is the first."""
+    torch.manual_seed(2)
+    values = torch.randn(4, 8, 3)
+    marks = [(0, 2), (1, 5), (2, 3), (2, 7), (3, 0), (3, 7)]
+    longest = [values[0, 3:8], values[1, :5], values[2, :3], values[3, 1:6]]
+    alone = torch.zeros(4, 5, 3)
+    for row, some in enumerate(longest):
+        alone[row, : len(some)] = some
+    assert_close(asked(values, [8, 8, 8, 6], marks), asked(alone, [len(some) for some in longest]))
+
+
 def test_one_row_has_nothing_to_be_compared_with():
     values = torch.randn(1, 4, 2, requires_grad=True)
     read = Seq(values, mask_of(torch.tensor([4])))
     output = Filling(read, read, torch.zeros(0, 2), torch.zeros(0, dtype=torch.long), torch.nn.Linear(2, 3))
-    total = Halves()(output, Batch({"text": Seq(torch.zeros(1, 4, dtype=torch.long), read.mask)}, None, torch.tensor([0]))).total
+    batch = Batch({"text": Seq(torch.zeros(1, 4, dtype=torch.long), read.mask)}, None, torch.tensor([0]))
+    total = Halves(BETWEEN)(output, batch).total
     [gradient] = torch.autograd.grad(total, values)
     assert float(total.detach()) == 0.0 and bool((gradient == 0).all())
 

@@ -18,7 +18,7 @@ from seqlab.data.corrupt import Noise
 from seqlab.data.documents import documents, encode_documents
 from seqlab.data.read import DataConfig, Table
 from seqlab.data.store import Ragged, Store, StoreWriter, cache_folder, cached_store, fingerprint
-from seqlab.data.text import Tokenizer
+from seqlab.data.text import SEP, Tokenizer
 from seqlab.encoders import BothWays
 from seqlab.errors import UserError
 from seqlab.metrics import Metric
@@ -102,7 +102,7 @@ class Pretrain(TaskConfig, kind="pretrain"):
     next_weight: NotNegative = 1.0
     """Weight of the question whether two segments follow each other."""
     halves_weight: NotNegative = 0.0
-    """Weight of the question which second half of a block belongs to which first half, among those of the batch: from it words
+    """Weight of the question which second half of a text belongs to which first half, among those of the batch: from it words
     learn the company of whole texts. For masked, blank and both-ways."""
     noises: tuple[Noise, ...] = ("infill", "permute")
     """What spoils a text for denoise: infill (spans become one mask), mask (single pieces), delete, permute (sentences)."""
@@ -166,7 +166,7 @@ class Pretrain(TaskConfig, kind="pretrain"):
         if writes:
             return [(1.0, NextToken(sampled=self.sampled))]
         more: Weighted = [(self.next_weight, CrossEntropy())] if self.objective == "masked+next" else []
-        return [(1.0, Fill(self.sampled)), *more, *([(self.halves_weight, Halves())] if self.halves_weight else [])]
+        return [(1.0, Fill(self.sampled)), *more, *([(self.halves_weight, Halves(SEP))] if self.halves_weight else [])]
 
     def _refuse_seeing(self, model: ModelConfig) -> None:
         """A model that sees the word it has to find learns nothing."""
