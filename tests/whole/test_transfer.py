@@ -14,6 +14,7 @@ from seqlab.encoders import BothWays
 from seqlab.errors import UserError
 from seqlab.training.layering import Layering, TransferConfig
 from seqlab.training.loop import Training
+from seqlab.transfer import Source
 from tests.whole.conftest import opinions, write_table
 
 SMALL = {"training.batch_tokens": 256, "training.workers": 1, "training.baseline": False}
@@ -87,6 +88,16 @@ def test_a_body_under_translate_trains_saves_and_answers_alike_after_loading(pre
     run = tune("translate", data, pretrained(preset), tmp_path / "run", **more)
     texts = [text for text, _ in opinions(3, seed=1)]
     assert library.load(tmp_path / "run").predict(texts) == run.predict(texts)
+
+
+def test_a_body_reads_as_far_as_its_positions_tell(pretrained, data, tmp_path):
+    """Rotary positions know distances, so texts may be longer than those that were pretrained on; a table of places ends."""
+    positions = {"model.encoder.positions": {"kind": "learned", "length": 24}, "task.context": 24, "data.tokens.vocabulary": 300}
+    learned = tmp_path / "learned"
+    settings = SMALL | SHAPES["roberta"] | positions
+    library.train("pretrain", str(data / "texts.csv"), model="roberta", steps=1, settings=settings, out=learned, quiet=True)
+    lengths = [Source(folder).adapt({}, "classify")["data"]["length"] for folder in (pretrained("roberta").folder, learned)]
+    assert lengths == [256, 24]
 
 
 @pytest.mark.parametrize("preset", SHAPES)

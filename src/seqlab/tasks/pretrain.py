@@ -114,7 +114,7 @@ class Pretrain(TaskConfig, kind="pretrain"):
     example: ClassVar[str] = "the [MASK] was"
     """Of a causal run, a beginning instead (`PretrainRun.example`)."""
     data_example: ClassVar[str] = "texts.txt"
-    stretch: ClassVar[float] = 8.0    # a document is a sentence or a book, so their number says little; validation tells when to stop
+    stretch: ClassVar[float] = 8.0    # rows may be sentences or books, so their number says little
 
     def __post_init__(self) -> None:
         if self.context < 8:
