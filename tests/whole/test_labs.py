@@ -267,10 +267,12 @@ def test_the_verdict_tells_the_truth_whoever_wins():
     ahead = transfer.verdict(results((0.8, 0.82, 0.84), (0.7, 0.71, 0.72), (0.5, 0.5, 0.5)), 30)
     behind = transfer.verdict(results((0.7, 0.71, 0.72), (0.8, 0.82, 0.84), (0.5, 0.5, 0.5)), 30)
     unsure = transfer.verdict(results((0.7, 0.9, 0.8), (0.8, 0.7, 0.75), (0.95, 0.95, 0.95)), 30)
+    level = transfer.verdict(results((0.7, 0.9, 0.8), (0.7, 0.9, 0.8), (0.5, 0.5, 0.5)), 30)
 
     assert "pretraining is 11.0 points ahead of learning from scratch (95 % interval +8.5 to +13.5)" in ahead
     assert "it is ahead after the first epoch (0.820 against 0.710)" in ahead and "bag" not in ahead
     assert "11.0 points behind" in behind and "not ahead after the first epoch" in behind
+    assert "pretraining is level with learning from scratch (95 % interval +0.0 to +0.0)" in level
     assert "3 seeds can't tell that from chance" in unsure and "better than both: 0.950" in unsure
 
 

@@ -178,6 +178,10 @@ def by_epoch(results: Results, sides: Sequence[str], counts: Sequence[int]) -> T
     return Table("Validation accuracy by epoch", header, tuple(row + ("",) * (len(header) - len(row)) for row in rows))
 
 
+LEVEL = 0.05
+"""Fewer points than this are shown as none."""
+
+
 def told_difference(change: Spread, who: str, other: str) -> str:
     """What a paired difference says: who is ahead, by how much, and whether seeds alone could have made it."""
     points, margin, seeds = 100 * change.mean, 100 * change.margin, len(change.values)
@@ -185,6 +189,8 @@ def told_difference(change: Spread, who: str, other: str) -> str:
     if seeds == 1:
         return f"{lead}, though one seed can't tell that from chance"
     interval = f"95 % interval {points - margin:+.1f} to {points + margin:+.1f}"
+    if abs(points) < LEVEL:
+        return f"{who} is level with {other} ({interval})"
     if abs(points) > margin:
         return f"{lead} ({interval})"
     return f"{lead}, though {seeds} seeds can't tell that from chance ({interval})"
