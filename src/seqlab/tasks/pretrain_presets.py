@@ -30,14 +30,9 @@ def presets(size: Size) -> dict[str, Tree]:
     # one run each: 0.85 of the pairs right, by the first state 0.78.)
     pair, follows = {"kind": "pair"}, {"kind": "linear", "hidden": [width], "activation": "tanh"}
     seen = {"context": 256}
-    # (IMDb's reviews, 15 minutes, one core, one run each: gpt 4.89 nats a piece at 2e-3, 4.73 at 5e-3. Not tried beyond that.)
-    blocks = {"rate": 5e-3, "batch_tokens": 2048} if short else {"rate": 2e-3, "batch_tokens": 4096}
-    # Where time is short, less text at once and smaller steps are learnt from sooner. (WikiText-2, four minutes, one core, one
-    # run each, perplexity per piece: gpt 70.1 with 256 ids and batches of 2,048, 67.8 with 256 and 1,024, 62.8 with 128 and
-    # 1,024; elmo 98.1 with 128 and 2,048, 84.9 with 64 and 1,024.)
-    steps = {"batch_tokens": 1024} if short else {}
-    # bart has to find out first that most of a text is there to be copied. (As above, nats per piece: 2.92 with 128 ids, which
-    # it began to copy after 900 steps, 1.84 with 64, after 400; 128 in batches of 1,024 4.12, not yet copied.)
+    blocks, small_blocks, recurrent, small_recurrent = _steps(short)
+    # bart has to find out first that most of a text is there to be copied. (WikiText-2, four minutes, one core, one run each,
+    # nats per piece: 2.92 with 128 ids, which it began to copy after 900 steps, 1.84 with 64, after 400.)
     copied = {"context": 64 if short else 128}
 
     def task(objective: str) -> Tree:
@@ -61,10 +56,7 @@ def presets(size: Size) -> dict[str, Tree]:
     reading = {"input": tokens, "encoder": layer | {"layers": 2}, "pool": None, "head": None}
     alone = {"input": None, "encoder": None, "pool": None, "head": None}
     written = {"kind": "causal", "width": width, "body": layer}
-    # (As above, 15 minutes at 128: 29 with a rate of 3e-3, 22.8 with 6e-3, 21.2 with 1.5e-2, whose larger weights a classifier
-    # moves more slowly; 3e-2 learns more slowly from the start.)
-    recurrent = blocks | {"rate": 6e-3}
-    # Words that know in what texts they occur help a classifier, at the cost of perplexity. (As above, five minutes at 128, a
+    # Words that know in what texts they occur help a classifier, at the cost of perplexity. (IMDb, five minutes at 128, a
     # linear model on the means of the states, 2,000 labels: 0.75 and 34 without the question, 0.82 and 62 with a weight of
     # 0.3; four minutes with 0.05: 0.79 and 42. roberta, eight minutes, fine-tuned on 2,000 labels, two runs each: 0.763 and
     # 0.802 without it, 0.817 and 0.819 with 0.1; 4.61 and 4.74 nats a hidden piece.)
@@ -77,11 +69,11 @@ def presets(size: Size) -> dict[str, Tree]:
         "roberta": {"data": data, "task": task("masked") | together, "model": filling(layer, words), "training": blocks},
         "gpt": {
             "data": data, "task": task("causal") | ({"context": 128} if short else {}), "model": alone | {"decoder": written},
-            "training": blocks | steps,
+            "training": small_blocks,
         },
         "elmo": {
             "data": data, "task": task("both-ways") | {"context": 64 if short else 128},
-            "model": filling(apart(2), linear | {"halves": True}), "training": recurrent | steps,
+            "model": filling(apart(2), linear | {"halves": True}), "training": small_recurrent,
         },
         "blank-bilstm": {
             "data": data, "task": task("blank") | {"context": 128} | together, "model": filling(apart(1), linear),
@@ -93,6 +85,19 @@ def presets(size: Size) -> dict[str, Tree]:
         },
         **_published(),
     }
+
+
+def _steps(short: bool) -> tuple[Tree, Tree, Tree, Tree]:
+    """How to train Transformers and, with smaller steps where time is short, the same; then recurrent models likewise."""
+    # (IMDb's reviews, 15 minutes, one core, one run each: gpt 4.89 nats a piece at 2e-3, 4.73 at 5e-3. Not tried beyond that.)
+    blocks = {"rate": 5e-3, "batch_tokens": 2048} if short else {"rate": 2e-3, "batch_tokens": 4096}
+    # (blank-bilstm, likewise, 128 wide, pseudo-perplexity per piece: 29 with a rate of 3e-3, 22.8 with 6e-3, 21.2 with 1.5e-2,
+    # whose larger weights a classifier moves more slowly; 3e-2 learns more slowly from the start.)
+    recurrent = blocks | {"rate": 6e-3}
+    # (WikiText-2, four minutes, one core, one run each, perplexity per piece: gpt 70.1 with 256 ids and batches of 2,048, 67.8
+    # with 256 and 1,024, 62.8 with 128 and 1,024; elmo 98.1 with 128 and 2,048, 84.9 with 64 and 1,024.)
+    smaller = {"batch_tokens": 1024} if short else {}
+    return blocks, blocks | smaller, recurrent, recurrent | smaller
 
 
 def _published() -> dict[str, Tree]:
