@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -82,9 +83,12 @@ def folder_beside(path: Path) -> Iterator[Path]:
             yield beside
             for file in (*beside.iterdir(), beside):
                 flush(file)
-            if not path.exists():    # another process may have been first with the same
+            try:
                 beside.rename(path)
-                flush(path.parent)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):    # another process may have been first with the same
+                    raise
+            flush(path.parent)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 
