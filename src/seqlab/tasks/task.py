@@ -46,12 +46,15 @@ class Size:
     minutes: float | None = None
     """The budget, where it is in minutes."""
 
-    def dropout(self, characters_a_minute: float) -> float:
-        """The more often the minutes lead through the same text, the more has to be dropped, or it is learnt by heart."""
+    def dropout(self, characters_a_minute: float, early: float = 0.0) -> float:
+        """The more often the minutes lead through the same text, the more has to be dropped, or it is learnt by heart.
+
+        `early` is what is dropped between three and six passes.
+        """
         if self.minutes is None:
             return 0.1
         passes = self.minutes * characters_a_minute / max(1, self.characters)
-        return 0.0 if passes < 6 else 0.1 if passes < 20 else 0.2 if passes < 30 else 0.3
+        return 0.0 if passes < 3 else early if passes < 6 else 0.1 if passes < 20 else 0.2 if passes < 30 else 0.3
 
 
 @dataclass(frozen=True)
