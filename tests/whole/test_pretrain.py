@@ -560,3 +560,11 @@ def test_a_text_that_is_read_often_is_not_learnt_by_heart():
     sizes = [Size(characters=characters, minutes=10) for characters in (40_000_000, 10_000_000, 4_000_000, 1_000_000)]
     trees = [preset_tree("pretrain", "blank-bilstm", size) for size in sizes]
     assert [tree["model"]["input"]["dropout"] for tree in trees] == [0.0, 0.05, 0.1, 0.3]
+
+
+@pytest.mark.parametrize(("task", "cut"), [("generate", True), ("pretrain", False)])
+def test_a_long_row_is_cut_only_where_it_is_read_whole(task, cut, seqlab, tmp_path):
+    """`generate` learns rows as a whole, up to data.length; `pretrain` reads all of them, in blocks."""
+    (tmp_path / "rows.csv").write_text("text\n" + "\n".join("a word " * (10 + 1500 * (row == 3)) for row in range(40)))
+    code, out, err = seqlab("check", task, tmp_path / "rows.csv")
+    assert code == 0 and ("cut off after data.length" in out + err) == cut, out + err

@@ -100,6 +100,8 @@ class TextSurvey:
     """All splits, and what they have to do with each other. The first is the training data."""
 
     splits: Mapping[str, Texts]
+    cuts: bool = True
+    """Whether rows that are too long lose their end; else they are read in blocks."""
 
     @property
     def train(self) -> Texts:
@@ -146,7 +148,7 @@ class TextSurvey:
 
     def _long(self) -> Iterator[Problem]:
         for split in self.splits.values():
-            if split.flow == "rows" and split.rows and split.sizes.max() > LONG:
+            if self.cuts and split.flow == "rows" and split.rows and split.sizes.max() > LONG:
                 long = f"{split.name}: the longest text has {split.sizes.max():,} characters."
                 yield Problem("note", long, split.place(split.longest), "Its end is cut off after data.length ids.")
             elif split.flow == "text" and split.characters > LONG * max(1, split.counts["\n"]):

@@ -230,6 +230,7 @@ class PretrainFiles(TextFiles):
     """The files of a run, looked at once."""
 
     task: Pretrain
+    cuts = False
 
     def prepare(self, data: DataConfig, model: ModelConfig) -> PretrainPrepared:
         files = [path for table in self.tables.values() for source in table.sources for path in source.paths]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from seqlab.data.files import find
 from seqlab.data.read import DataConfig, Table
@@ -26,6 +26,9 @@ def open_table(names: Sequence[str], data: DataConfig, flow: Flow) -> Table:
 class TextFiles(Files):
     """The files of a run, looked at once."""
 
+    cuts: ClassVar[bool] = True
+    """Whether rows that are too long lose their end; else they are read in blocks."""
+
     def __init__(self, task: TaskConfig, data: DataConfig, flow: Flow | None, keep_all_faults: bool = False) -> None:
         self.task, self.data = task, data
         tables = any(source.format not in ("txt", "") for source in find(data.train))
@@ -35,7 +38,8 @@ class TextFiles(Files):
             if names:
                 like_train = data if split == "train" else same_columns(data, self.tables["train"].found)
                 self.tables[split] = open_table(names, like_train, self.flow)
-        self.survey = TextSurvey({split: look_at(split, table, keep_all_faults) for split, table in self.tables.items()})
+        looked = {split: look_at(split, table, keep_all_faults) for split, table in self.tables.items()}
+        self.survey = TextSurvey(looked, self.cuts)
         self.characters = self.survey.train.characters
 
     def problems(self) -> list[Problem]:
