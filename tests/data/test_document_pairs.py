@@ -131,6 +131,28 @@ def test_random_seconds_are_from_another_document_and_begin_with_a_sentence(many
     assert np.isin(other[:, A_START] + other[:, A_SIZE], store.offsets).all()
 
 
+def test_neither_headings_nor_openings_tell_which_seconds_are_random(many):
+    """No second begins its document: a real one has something before it, and so has a random one."""
+    store, rows = many
+    assert (np.diff(store.outer) == 1).any()                            # there are documents of one sentence
+    assert not np.isin(rows[:, B_START], store.offsets[store.outer]).any()
+
+
+def test_one_text_among_headings_has_pairs():
+    """Its random seconds are from itself, and none is the true next one."""
+    outer = np.array([0, 1, 2, 42, 43])
+    sizes = np.full(43, 5)
+    sizes[outer[1:] - 1] += 1
+    offsets = offsets_of(sizes)
+    values = np.arange(FIRST, FIRST + offsets[-1])
+    values[offsets[outer[1:]] - 1] = SEP
+    plan = Pairs(Ragged(values, offsets, outer), 16, 512, SEED)
+    rows = np.concatenate([some for epoch in range(50) for some in plan.epoch(epoch)])
+    other = rows[rows[:, NEXT] == 0]
+    assert len(other) > 300 and (other[:, A_START] + other[:, A_SIZE] != other[:, B_START]).all()
+    assert ((offsets[2] < rows[:, B_START]) & (rows[:, B_START] < offsets[42])).all()
+
+
 def test_no_segment_is_empty_too_long_or_goes_beyond_its_document(many):
     store, rows = many
     for start, size in ((A_START, A_SIZE), (B_START, B_SIZE)):

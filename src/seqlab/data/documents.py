@@ -72,8 +72,9 @@ class Pairs(Plan):
 
     As Devlin et al. 2019: a document is cut into stretches of about `room` ids, each is cut in two between sentences, and
     with a chance of one half a stretch of another document replaces its second part, which then begins the next stretch.
-    Only stretches of two and more sentences are used, so that both halves are of one kind. A first segment that is too
-    long loses its beginning, a second one its end.
+    Only stretches of two and more sentences are used, so that both halves are of one kind. For the same reason and unlike
+    there, a second from elsewhere begins with any sentence that has another before it in its document: a heading or an
+    opening would give it away. A first segment that is too long loses its beginning, a second one its end.
     """
 
     def __init__(self, store: Ragged, room: int, budget: int, seed: int) -> None:
@@ -82,13 +83,15 @@ class Pairs(Plan):
         self.starts = np.asarray(store.offsets, np.int64)
         """Where each sentence starts; the mark at the end of a document belongs to no segment."""
         self.outer = np.asarray(store.outer, np.int64)
+        self.seconds = np.delete(np.arange(len(self.starts) - 1), self.outer[:-1])
+        """The sentences with another before them in their document: what a second may begin with."""
         self.ids = store.values
         self.room = room
 
     @property
     def usable(self) -> bool:
         """Whether any document has two sentences, and there is another place to take a second from."""
-        return bool((np.diff(self.outer) > 1).any()) and len(self.starts) > 4
+        return len(self.seconds) > 1
 
     def epoch(self, number: int) -> list[Rows]:
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
@@ -119,12 +122,15 @@ class Pairs(Plan):
     def _elsewhere(self, document: int, middle: int, room: int, random: np.random.Generator) -> tuple[int, int, int]:
         """A stretch of about `room` ids that does not begin like what follows here: of another document, where there is one."""
         outer, starts = self.outer, self.starts
+        before = int(outer[document]) - document                               # seconds of earlier documents
+        here = int(outer[document + 1] - outer[document]) - 1
+        others = len(self.seconds) - here
         for tries in itertools.count():
-            other = int(random.integers(len(outer) - 1))
-            start = int(random.integers(outer[other], outer[other + 1]))
-            same_document = other == document and len(outer) > 2
-            if not same_document and start != middle and (tries > 20 or not self._same(start, middle)):
+            place = int(random.integers(others or here))
+            start = int(self.seconds[place + here if others and place >= before else place])
+            if start != middle and (tries > 20 or not self._same(start, middle)):
                 break
+        other = int(np.searchsorted(outer, start, side="right")) - 1
         stop = int(np.searchsorted(starts, starts[start] + room, side="right")) - 1
         return other, start, int(min(max(stop, start + 1), outer[other + 1]))
 
