@@ -118,12 +118,14 @@ def test_it_learns_which_texts_belong_together(tmp_path):
     (tmp_path / "animals.txt").write_text("\n\n".join(" ".join(some) for some in lines))
     more = ["training.rate=0.003", "model.input.width=64", "training.baseline=false"]
     settings = dict(word.split("=") for word in [*COMMON, *FILLS, *more])
-    words = {"model": "bert", "steps": 400, "settings": settings, "quiet": True}
+    words = {"model": "bert", "steps": 600, "settings": settings, "quiet": True}
     run = package.train("pretrain", str(tmp_path / "animals.txt"), out=tmp_path / "run", **words)
     told = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
-    assert told["valid_next_accuracy"] > 0.7
-    same, other = run.predict([("The cat runs at 3.", "The cat eats at 7."), ("The cat runs at 3.", "The owl eats at 7.")])
-    assert (same.label, other.label) == ("IsNext", "NotNext")
+    assert told["valid_next_accuracy"] > 0.8
+    pairs = [(one, two) for one in animals for two in animals]
+    said = run.predict([(f"The {one} runs at 3.", f"The {two} eats at 7.") for one, two in pairs])
+    right = [(answer.label == "IsNext") == (one == two) for (one, two), answer in zip(pairs, said, strict=True)]
+    assert sum(right) >= 60
 
 
 @pytest.mark.parametrize("objective", [one for one in MODELS if one != "masked+next"])    # which needs two sentences
