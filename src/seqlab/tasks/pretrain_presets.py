@@ -13,7 +13,7 @@ PUBLISHED = {
 BLANK_A_MINUTE = 4_000_000
 """Characters that blank-bilstm learns from in a minute, on one slow core."""
 BLANK_EARLY = 0.05
-"""What it drops between three and six such passes, which two fast cores make nine and more. (WikiText-2, eleven passes, one run
+"""What it drops between three and six such passes; two fast cores make three times as many. (WikiText-2, eleven passes, one run
 each, pseudo-perplexity per piece at the ninth and at the last of ten looks: 8.30 and 8.36 without dropout, on another machine;
 8.26 and 8.27 with 0.05; 8.32 and 8.32 with 0.08. It makes a step a twentieth to a seventh slower.)"""
 
