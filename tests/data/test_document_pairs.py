@@ -164,15 +164,25 @@ def test_no_segment_is_empty_too_long_or_goes_beyond_its_document(many):
     assert (rows[:, A_SIZE] + rows[:, B_SIZE]).max() == ROOM
 
 
-def test_lengths_do_not_tell_which_seconds_are_real():
-    """In documents far longer than a pair, so that their ends play no part."""
-    plan = Pairs(library(count=40, most=2000, longest=8), ROOM, 4096, SEED)
+@pytest.mark.parametrize("most", [3, 25, 2000])
+def test_lengths_do_not_tell_which_seconds_are_real(most):
+    """In short documents, whose ends make pairs short, as in documents far longer than a pair."""
+    plan = Pairs(library(count=4000 if most < 2000 else 40, most=most, longest=8), ROOM, 4096, SEED)
     rows = np.concatenate([rows for epoch in range(3) for rows in plan.epoch(epoch)])
     real = rows[:, NEXT] == 1
     for some in (rows[:, A_SIZE], rows[:, B_SIZE], rows[:, A_SIZE] + rows[:, B_SIZE]):
         spread = some.std() * (1 / real.sum() + 1 / (~real).sum()) ** 0.5
         assert abs(some[real].mean() - some[~real].mean()) < 4 * spread
-        assert (some[real] < 20).mean() == pytest.approx((some[~real] < 20).mean(), abs=0.02)
+        for short in (5, 10, 20):
+            assert (some[real] < short).mean() == pytest.approx((some[~real] < short).mean(), abs=0.02)
+
+
+def test_real_and_random_seconds_end_their_documents_alike(many):
+    store, rows = many
+    ends = store.values[rows[:, B_START] + rows[:, B_SIZE]] == SEP
+    real = rows[:, NEXT] == 1
+    assert ends.mean() > 0.1
+    assert ends[real].mean() == pytest.approx(ends[~real].mean(), abs=0.02)
 
 
 def test_the_same_sentence_elsewhere_is_no_random_second():

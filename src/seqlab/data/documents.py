@@ -7,7 +7,7 @@ of the store's ids is a stretch of text, in which [SEP] says that another docume
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,19 +62,22 @@ def encode_documents(tokenizer: Tokenizer, texts: list[str]) -> tuple[Ragged, li
 
 # Pairs of segments ---------------------------------------------------------------------------------------------------
 
-Row = tuple[int, int, int, int, int]
 A_START, A_SIZE, B_START, B_SIZE, NEXT = range(5)
 """Columns of a row of pairs: where each segment starts and how many ids it has, and whether the second follows the first."""
+Stretch = tuple[int, int, int, int]
+"""Sentences from the first up to the middle one, from there up to the last but one of these, and their document."""
+NEAR = 16
+"""So many stretches with seconds of about the same length are looked at for one to exchange them with."""
 
 
 class Pairs(Plan):
     """Two segments of sentences: half of the seconds follow their firsts in the text, half are from elsewhere.
 
-    As Devlin et al. 2019: a document is cut into stretches of about `room` ids, each is cut in two between sentences, and
-    with a chance of one half a stretch of another document replaces its second part, which then begins the next stretch.
-    Only stretches of two and more sentences are used, so that both halves are of one kind. For the same reason and unlike
-    there, a second from elsewhere begins with any sentence that has another before it in its document: a heading or an
-    opening would give it away. A first segment that is too long loses its beginning, a second one its end.
+    As Devlin et al. 2019: a document is cut into stretches of about `room` ids, and each is cut in two between sentences.
+    Only stretches of two and more sentences are used. Unlike there, half of the stretches then exchange their seconds, two
+    and two of different documents whose seconds are about as long. So the seconds are the same ones on both sides: neither
+    an opening nor a heading, neither a length nor the end of a document gives away which are from elsewhere. A first segment
+    that is too long loses its beginning, a second one its end.
     """
 
     def __init__(self, store: Ragged, room: int, budget: int, seed: int) -> None:
@@ -83,25 +86,25 @@ class Pairs(Plan):
         self.starts = np.asarray(store.offsets, np.int64)
         """Where each sentence starts; the mark at the end of a document belongs to no segment."""
         self.outer = np.asarray(store.outer, np.int64)
-        self.seconds = np.delete(np.arange(len(self.starts) - 1), self.outer[:-1])
-        """The sentences with another before them in their document: what a second may begin with."""
         self.ids = store.values
         self.room = room
 
     @property
     def usable(self) -> bool:
-        """Whether any document has two sentences, and there is another place to take a second from."""
-        return len(self.seconds) > 1
+        """Whether two sentences have another before them in their document, so that there may be something to exchange."""
+        return len(self.starts) - len(self.outer) > 1
 
     def epoch(self, number: int) -> list[Rows]:
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
-        rows = np.array(list(self._pairs(random)), np.int64).reshape(-1, 5)
+        cuts = list(self._stretches(random))
+        rows = np.array([self._row(one, cuts[other]) for one, other in zip(cuts, self._whose(cuts, random), strict=True)])
+        rows = rows.astype(np.int64).reshape(-1, 5)
         sizes = rows[:, A_SIZE] + rows[:, B_SIZE] + 3
         order = np.argsort(sizes + random.random(len(sizes)), kind="stable")
         batches = cut(order, sizes, self.budget, None)
         return [rows[batches[place]] for place in random.permutation(len(batches))]
 
-    def _pairs(self, random: np.random.Generator) -> Iterator[Row]:
+    def _stretches(self, random: np.random.Generator) -> Iterator[Stretch]:
         starts, outer = self.starts, self.outer.tolist()
         for document in random.permutation(len(outer) - 1).tolist():
             first, last = outer[document], outer[document + 1]                 # sentences of this document
@@ -109,44 +112,43 @@ class Pairs(Plan):
                 room = self.room if random.random() > 0.1 else int(random.integers(2, self.room + 1))
                 stop = int(np.searchsorted(starts, starts[first] + room, side="right")) - 1
                 stop = min(max(stop, first + 2), last)
-                middle = int(random.integers(first + 1, stop))
-                if random.random() < 0.5:
-                    yield self._row(first, middle, middle, stop, document, 1)
-                    first = stop
+                yield first, int(random.integers(first + 1, stop)), stop, document
+                first = stop
+
+    def _whose(self, cuts: Sequence[Stretch], random: np.random.Generator) -> list[int]:
+        """Whose second each stretch has: its own, or, for about half of them, that of another one, which has its."""
+        chosen = random.permutation(len(cuts))[: 2 * int(len(cuts) / 4 + random.random())]
+        sizes = np.array([self.starts[stop] - self.starts[middle] for _, middle, stop, _ in cuts], np.int64)
+        alone: list[int] = chosen[np.argsort(sizes[chosen], kind="stable")].tolist()
+        whose = list(range(len(cuts)))
+        for apart in (True, False):                                            # within a document, where nothing else is left
+            waiting: list[int] = []
+            for one in alone:
+                near = range(max(0, len(waiting) - NEAR), len(waiting))
+                place = next((place for place in near if self._strange(cuts[one], cuts[waiting[place]], apart)), None)
+                if place is None:
+                    waiting.append(one)
                 else:
-                    left = room - int(starts[middle] - starts[first])
-                    other, start, end = self._elsewhere(document, middle, left, random)
-                    yield self._row(first, middle, start, end, other, 0)
-                    first = middle
+                    other = waiting.pop(place)
+                    whose[one], whose[other] = other, one
+            alone = waiting
+        return whose
 
-    def _elsewhere(self, document: int, middle: int, room: int, random: np.random.Generator) -> tuple[int, int, int]:
-        """A stretch of about `room` ids that does not begin like what follows here: of another document, where there is one."""
-        outer, starts = self.outer, self.starts
-        before = int(outer[document]) - document                               # seconds of earlier documents
-        here = int(outer[document + 1] - outer[document]) - 1
-        others = len(self.seconds) - here
-        for tries in itertools.count():
-            place = int(random.integers(others or here))
-            start = int(self.seconds[place + here if others and place >= before else place])
-            if start != middle and (tries > 20 or not self._same(start, middle)):
-                break
-        other = int(np.searchsorted(outer, start, side="right")) - 1
-        stop = int(np.searchsorted(starts, starts[start] + room, side="right")) - 1
-        return other, start, int(min(max(stop, start + 1), outer[other + 1]))
+    def _strange(self, one: Stretch, other: Stretch, apart: bool) -> bool:
+        """Whether their seconds begin with different sentences and, if that is asked, are of different documents."""
+        if apart and one[3] == other[3]:
+            return False
+        first, second = (self.ids[self.starts[middle] : self.starts[middle + 1]] for middle in (one[1], other[1]))
+        return not np.array_equal(first[first != SEP], second[second != SEP])    # the mark at a document's end is no part
 
-    def _same(self, one: int, two: int) -> bool:
-        """Whether two sentences have the same ids; the mark at a document's end is not among them."""
-        first, second = (self.ids[self.starts[place] : self.starts[place + 1]] for place in (one, two))
-        return bool(np.array_equal(first[first != SEP], second[second != SEP]))
-
-    def _row(self, first: int, middle: int, start: int, end: int, other: int, follows: int) -> Row:
-        """Sentences first to middle, and start to end of the document `other`."""
-        starts = self.starts
+    def _row(self, one: Stretch, other: Stretch) -> tuple[int, int, int, int, int]:
+        """The first of one and the second of the other."""
+        starts, (first, middle, _, _), (_, start, end, document) = self.starts, one, other
         a, b = int(starts[first]), int(starts[start])
         a_size = int(starts[middle]) - a
-        b_size = int(starts[end]) - b - int(end == self.outer[other + 1])     # without the mark at the document's end
+        b_size = int(starts[end]) - b - int(end == self.outer[document + 1])    # without the mark at the document's end
         keep = min(a_size, max(self.room // 2, self.room - b_size))
-        return a + a_size - keep, keep, b, min(b_size, self.room - keep), follows
+        return a + a_size - keep, keep, b, min(b_size, self.room - keep), int(start == middle)
 
 
 def sentence_starts(offsets: NDArray[np.int64], start: int, size: int) -> NDArray[np.int64]:
