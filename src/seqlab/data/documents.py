@@ -65,7 +65,7 @@ def encode_documents(tokenizer: Tokenizer, texts: list[str]) -> tuple[Ragged, li
 A_START, A_SIZE, B_START, B_SIZE, NEXT = range(5)
 """Columns of a row of pairs: where each segment starts and how many ids it has, and whether the second follows the first."""
 Stretch = tuple[int, int, int, int]
-"""Sentences from the first up to the middle one, from there up to the last but one of these, and their document."""
+"""The sentences where a first segment begins, where the second begins and where it has ended; and their document."""
 NEAR = 16
 """So many stretches with seconds of about the same length are looked at for one to exchange them with."""
 
