@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,10 +65,17 @@ def encode_documents(tokenizer: Tokenizer, texts: list[str]) -> tuple[Ragged, li
 
 A_START, A_SIZE, B_START, B_SIZE, NEXT = range(5)
 """Columns of a row of pairs: where each segment starts and how many ids it has, and whether the second follows the first."""
-Stretch = tuple[int, int, int, int]
-"""The sentences where a first segment begins, where the second begins and where it has ended; and their document."""
 NEAR = 16
 """So many stretches with seconds of about the same length are looked at for one to exchange them with."""
+
+
+class Stretch(NamedTuple):
+    """Sentences of a document: `first` up to `middle` are the first segment, `middle` up to `stop` the second."""
+
+    first: int
+    middle: int
+    stop: int
+    document: int
 
 
 class Pairs(Plan):
@@ -112,13 +120,13 @@ class Pairs(Plan):
                 room = self.room if random.random() > 0.1 else int(random.integers(2, self.room + 1))
                 stop = int(np.searchsorted(starts, starts[first] + room, side="right")) - 1
                 stop = min(max(stop, first + 2), last)
-                yield first, int(random.integers(first + 1, stop)), stop, document
+                yield Stretch(first, int(random.integers(first + 1, stop)), stop, document)
                 first = stop
 
     def _whose(self, cuts: Sequence[Stretch], random: np.random.Generator) -> list[int]:
         """Whose second each stretch has: its own, or, for about half of them, that of another one, which has its."""
         chosen = random.permutation(len(cuts))[: 2 * int(len(cuts) / 4 + random.random())]
-        sizes = np.array([self.starts[stop] - self.starts[middle] for _, middle, stop, _ in cuts], np.int64)
+        sizes = np.array([self.starts[some.stop] - self.starts[some.middle] for some in cuts], np.int64)
         alone: list[int] = chosen[np.argsort(sizes[chosen], kind="stable")].tolist()
         whose = list(range(len(cuts)))
         for apart in (True, False):                                            # within a document, where nothing else is left
@@ -136,19 +144,20 @@ class Pairs(Plan):
 
     def _strange(self, one: Stretch, other: Stretch, apart: bool) -> bool:
         """Whether their seconds begin with different sentences and, if that is asked, are of different documents."""
-        if apart and one[3] == other[3]:
+        if apart and one.document == other.document:
             return False
-        first, second = (self.ids[self.starts[middle] : self.starts[middle + 1]] for middle in (one[1], other[1]))
+        first, second = (self.ids[self.starts[middle] : self.starts[middle + 1]] for middle in (one.middle, other.middle))
         return not np.array_equal(first[first != SEP], second[second != SEP])    # the mark at a document's end is no part
 
     def _row(self, one: Stretch, other: Stretch) -> tuple[int, int, int, int, int]:
         """The first of one and the second of the other."""
-        starts, (first, middle, _, _), (_, start, end, document) = self.starts, one, other
-        a, b = int(starts[first]), int(starts[start])
-        a_size = int(starts[middle]) - a
-        b_size = int(starts[end]) - b - int(end == self.outer[document + 1])    # without the mark at the document's end
+        starts = self.starts
+        a, b = int(starts[one.first]), int(starts[other.middle])
+        a_size = int(starts[one.middle]) - a
+        ended = other.stop == self.outer[other.document + 1]                   # then the mark of that stands before the stop
+        b_size = int(starts[other.stop]) - b - int(ended)
         keep = min(a_size, max(self.room // 2, self.room - b_size))
-        return a + a_size - keep, keep, b, min(b_size, self.room - keep), int(start == middle)
+        return a + a_size - keep, keep, b, min(b_size, self.room - keep), int(one.middle == other.middle)
 
 
 def sentence_starts(offsets: NDArray[np.int64], start: int, size: int) -> NDArray[np.int64]:
