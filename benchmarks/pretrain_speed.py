@@ -49,15 +49,14 @@ def wikitext(preset: str, changes: Changes, effort: Effort) -> Ours:
 def masked_inputs(batch: Batch) -> tuple[trainer.Inputs, int]:
     """A label at each position that is asked for, −100 elsewhere. Blocks have no padding, so no mask is needed."""
     text: Any = batch.inputs["text"]
-    assert batch.places is not None and batch.answers is not None and bool(text.mask.all())
+    assert bool(text.mask.all())
     labels = torch.full_like(text.values, -100)
-    labels.view(-1)[batch.places] = batch.answers
+    labels.view(-1)[batch.places.positions] = batch.places.values
     return {"input_ids": text.values, "labels": labels}, text.values.numel()
 
 
 def causal_inputs(batch: Batch) -> tuple[trainer.Inputs, int]:
     """Their causal models shift the labels themselves."""
-    assert batch.written is not None
     ids = batch.written.values[:, 1:]
     return {"input_ids": ids, "labels": ids}, ids.numel()
 

@@ -118,7 +118,7 @@ def plain(model: nn.Module) -> Callable[[Batch], None]:
     def step(batch: Batch) -> None:
         text = batch.inputs["text"]
         optimiser.zero_grad()
-        nn.functional.cross_entropy(model(text.values, text.mask), batch.target).backward()    # type: ignore[union-attr, arg-type]
+        nn.functional.cross_entropy(model(text.values, text.mask), batch.targets["row"]).backward()    # type: ignore[union-attr, arg-type]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
 

@@ -33,7 +33,7 @@ from seqlab.data.store import Ragged
 from seqlab.data.text import BOS, EOS
 from seqlab.decode import DecodeConfig, Found, Marks, by_length, decode, decode_all
 from seqlab.memory import keep_big_blocks
-from seqlab.model import Writer, build_model, count_parameters
+from seqlab.model import Model, count_parameters
 from seqlab.parts import Batch
 from seqlab.run import load
 from seqlab.session import make_plan
@@ -91,7 +91,7 @@ class Ours:
         files = first.task.look(first.data)
         settings = completed(wishes.settings(files.size), files.size)
         prepared = files.prepare(settings.data, settings.model)
-        model = build_model(settings.model, prepared.facts.parts)
+        model = Model(settings.model, prepared.facts.parts)
         training = Training(
             model, settings.task.objectives(settings.model), settings.training, make_plan(settings, prepared),
             load=prepared.load, validate=_never, budget=Budget(steps=100_000), folder=Path("nowhere"),
@@ -131,7 +131,6 @@ class Ours:
         def step() -> int:
             batch = self.prepared.load(next(rows))
             update(batch)
-            assert batch.written is not None
             return int(batch.written.mask[:, 1:].sum())
 
         return step
@@ -257,7 +256,7 @@ def decoding(effort: Effort) -> list[Section]:
     sources = test_sources(ours.prepared.tongues, effort.sentences)
     batches = by_length([len(source) for source in sources], rows=ROWS)
     writer = ours.training.model.eval()
-    assert isinstance(writer, Writer)
+    assert isinstance(writer, Model)
     notes, makers = [], []
     with tempfile.TemporaryDirectory() as folder:
         if why := install.missing("transformers"):
@@ -288,7 +287,7 @@ def _bound(make: Callable[[int], int], beam: int) -> Callable[[], int]:
     return lambda: make(beam)
 
 
-def write_forced(model: Writer, sources: Sequence[np.ndarray], batches: Sequence[Sequence[int]], beam: int) -> int:
+def write_forced(model: Model, sources: Sequence[np.ndarray], batches: Sequence[Sequence[int]], beam: int) -> int:
     """Write exactly so many ids for each source; how many sources there were."""
     marks = Marks(start=BOS, end=EOS, banned=(*MARKS.banned, EOS))
     found = write_all(model, sources, batches, DecodeConfig(beam=beam, longest=LENGTH), marks, None)
@@ -297,7 +296,7 @@ def write_forced(model: Writer, sources: Sequence[np.ndarray], batches: Sequence
 
 
 def write_all(
-    model: Writer, sources: Sequence[np.ndarray], batches: Sequence[Sequence[int]], config: DecodeConfig, marks: Marks,
+    model: Model, sources: Sequence[np.ndarray], batches: Sequence[Sequence[int]], config: DecodeConfig, marks: Marks,
     facts: TranslateFacts | None,
 ) -> list[Found]:
     """The best that decoding finds for each source, with these batches. `facts` say how long targets usually are."""
@@ -308,7 +307,7 @@ def write_all(
         lengths = batch.inputs["text"].lengths    # type: ignore[union-attr]
         longest = limits(lengths, config, facts) if facts else config.limits(lengths)
         found = decode(
-            model.decoder, model.remember(batch), marks.opening([[]] * len(rows)), config=config, marks=marks, longest=longest,
+            model.decoder, model.encoded(batch)[1], marks.opening([[]] * len(rows)), config=config, marks=marks, longest=longest,
             numbers=list(rows),
         )
         return [best[0] for best in found]

@@ -52,7 +52,6 @@ def step(model: Any) -> Callable[[Batch], None]:
 
 
 def _inputs(model: Any, batch: Batch) -> dict[str, Tensor]:
-    assert batch.written is not None
     if not batch.inputs:    # a language model: it shifts its labels itself
         return {"input_ids": batch.written.values[:, 1:], "labels": batch.written.values[:, 1:]}
     read: Any = batch.inputs["text"]

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from seqlab.config import RawText, build, dump, override, parse_overrides
 from seqlab.errors import UserError
 from seqlab.files import written_beside
-from seqlab.model import AnyModel, sketch
+from seqlab.model import Model, sketch
 from seqlab.report.cost import inspect_model, measure
 from seqlab.run import load
 from seqlab.settings import PRESETS, Settings, Wishes, read_file
@@ -136,7 +136,7 @@ def inspect_named(
     print(f"Next: seqlab train {task} DATA --model {name}" if is_preset else f"Next: seqlab init {task}", file=sys.stderr)
 
 
-def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, classes: int) -> AnyModel:
+def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, classes: int) -> Model:
     if (Path(name) / CONFIG).exists():
         run = load(name)
         changed = override(dump(run.settings), overrides, Settings)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from seqlab.decoders import Answering
+from seqlab.decoders import WritingDecoder
 from seqlab.encoders import Lstm
 from seqlab.errors import UserError
 from seqlab.inputs import Tokens
@@ -19,13 +19,14 @@ from seqlab.parts import (
     DecoderConfig,
     EncoderConfig,
     Facts,
-    Filling,
+    Head,
     HeadConfig,
     InputConfig,
     Output,
+    Part,
     PoolConfig,
+    Reply,
     State,
-    Writing,
 )
 from seqlab.seq import Seq
 
@@ -43,7 +44,7 @@ class ModelConfig:
     head: HeadConfig | None = Linear()
     """How that vector becomes an answer."""
     places: HeadConfig | None = None
-    """A head at every position that has an answer of its own: words to be filled in."""
+    """A head at every position that has an answer of its own: ids to be filled in, or one label for each position."""
     decoder: DecoderConfig | None = None
     """What writes a sequence of its own; with it there is no pool and no head."""
     shared: bool | None = None
@@ -63,99 +64,47 @@ class ModelConfig:
 
 
 class Model(nn.Module):
-    """One answer for each row of a batch."""
+    """Read, encode, answer: each row by a pool and a head, each place by a head, or in a sequence that a decoder writes."""
 
     def __init__(self, config: ModelConfig, facts: Facts) -> None:
         super().__init__()
-        assert config.input and config.encoder and config.pool and config.head
-        self.input = config.input.build(facts)
-        self.encoder = config.encoder.build(self.input.width)
-        self.pool = config.pool.build(self.encoder.width)
-        self.head = config.head.build(self.pool.width, facts.outputs)
+        self.input = config.input.build(facts) if config.input else None
+        self.encoder = config.encoder.build(self.input.width) if config.encoder and self.input else None
+        self.pool = config.pool.build(self.encoder.width) if config.pool and self.encoder else None
+        self.head = config.head.build(self.pool.width, facts.outputs["row"]) if config.head and self.pool else None
+        self.places = self._places(config, facts.outputs["places"]) if config.places else None
+        memory = self.encoder.width if self.encoder else None
+        self.decoder = config.decoder.build(memory, facts.symbols["written"]) if config.decoder else None
+        self.shared = self.decoder is not None and self._share(config.shared, facts.joint)
 
-    def forward(self, batch: Batch) -> Output:
-        states = self.encoder(self.input(batch))
-        pooled = self.pool(states)
-        return Output(states, pooled, self.head(pooled.vector))
-
-    def costs(self, length: int) -> list[Cost]:
-        """One entry a layer, in the order in which a sequence of `length` positions passes them."""
-        inner = self.input.length_after(length)
-        last = self.encoder.length_after(inner)
-        parts = {"input": self.input, "encoder": self.encoder, "pool": self.pool, "head": self.head}
-        lengths = (length, inner, last, 1)
-        return [cost.below(name) for (name, part), at in zip(parts.items(), lengths, strict=True) for cost in part.costs(at)]
-
-
-class Filler(nn.Module):
-    """An id for each position of a batch that lacks one and, where there is a pool and a head, an answer for each row."""
-
-    def __init__(self, config: ModelConfig, facts: Facts) -> None:
-        super().__init__()
-        assert config.input and config.encoder and config.places
-        self.input = config.input.build(facts)
-        self.encoder = config.encoder.build(self.input.width)
+    def _places(self, config: ModelConfig, outputs: int) -> Head:
+        """The head at places, with the matrix of the tokens where it is tied to them."""
+        assert config.places and config.encoder and self.input is not None and self.encoder is not None
         if not self.encoder.keeps_length:
             raise UserError(
                 what=f'model.encoder of kind "{config.encoder.kind}" gives fewer states than there are positions.',
-                why="Each position to be filled needs a state of its own.",
+                why="Each position with an answer needs a state of its own.",
                 fix="Set the stride to 1, or choose an encoder that keeps the length: lstm, gru, transformer.",
             )
-        self.pool = config.pool.build(self.encoder.width) if config.pool else None
-        self.head = config.head.build(self.pool.width, facts.outputs) if config.head and self.pool else None
         if not isinstance(config.places, Vocabulary):
-            raise UserError(
-                what=f'model.places is of kind "{config.places.kind}".',
-                why="What is filled in is an id of the vocabulary.",
-                fix="Set model.places.kind=vocabulary.",
-            )
-        self.places = config.places.build_for(self.encoder.width, facts.symbols["text"], self.input.width)
-        if self.places.tied:
-            self._tie()
-
-    def _tie(self) -> None:
+            return config.places.build(self.encoder.width, outputs)
+        head = config.places.build_for(self.encoder.width, outputs, self.input.width)
         table = self.input.embedding if isinstance(self.input, TokenInput) else None
-        if table is None or table.weight.shape != self.places.output.weight.shape:
-            width, scored = "none" if table is None else table.embedding_dim, self.places.output.in_features
+        if head.tied and (table is None or table.weight.shape != head.output.weight.shape):
+            width, scored = "none" if table is None else table.embedding_dim, head.output.in_features
             raise UserError(
                 what=f"model.places.tied is true, but it scores vectors of width {scored}, and the tokens have {width}.",
                 why="A tied vocabulary has the matrix of the tokens that are read.",
                 fix="Set model.places.transform=linear, which makes states as wide as the tokens, or model.places.tied=false.",
             )
-        self.places.output.weight = table.weight
-
-    def forward(self, batch: Batch) -> Filling:
-        assert batch.places is not None and batch.answers is not None
-        read = self.input(batch)
-        states = self.encoder(read)
-        vectors = self.places.vectors(states.values.flatten(0, 1).index_select(0, batch.places))
-        answers = batch.answers.repeat(len(vectors) // max(1, len(batch.answers))) if self.places.halves else batch.answers
-        reply = self.head(self.pool(states).vector) if self.pool is not None and self.head is not None else None
-        return Filling(read, states, vectors, answers, self.places.output, reply)
-
-    def costs(self, length: int) -> list[Cost]:
-        """One entry a layer; the vocabulary is asked at every position."""
-        inner = self.input.length_after(length)
-        parts = {"input": (self.input, length), "encoder": (self.encoder, inner), "places": (self.places, length)}
-        parts |= {"pool": (self.pool, inner), "head": (self.head, 1)} if self.pool is not None and self.head is not None else {}
-        return [cost.below(name) for name, (part, at) in parts.items() for cost in part.costs(at)]
-
-
-class Writer(nn.Module):
-    """A sequence for each row of a batch: a decoder, and what it reads, if anything."""
-
-    def __init__(self, config: ModelConfig, facts: Facts) -> None:
-        super().__init__()
-        assert config.decoder is not None
-        self.input = config.input.build(facts) if config.input else None
-        self.encoder = config.encoder.build(self.input.width) if config.encoder and self.input else None
-        self.decoder = config.decoder.build(self.encoder.width if self.encoder else None, facts.symbols["written"])
-        self.shared = self._share(config.shared, facts.joint)
+        if head.tied and table is not None:
+            head.output.weight = table.weight
+        return head
 
     def _share(self, wanted: bool | None, joint: bool) -> bool:
-        """Whether both sides have one matrix now."""
+        """Whether what is read and what is written have one matrix now."""
         mine = self.input.embedding if isinstance(self.input, TokenInput) else None
-        theirs = self.decoder.embedding if isinstance(self.decoder, Answering) else None
+        theirs = self.decoder.embedding if isinstance(self.decoder, WritingDecoder) else None
         fits = mine is not None and theirs is not None and mine.weight.shape == theirs.weight.shape
         if not (joint and fits if wanted is None else wanted):
             return False
@@ -169,55 +118,67 @@ class Writer(nn.Module):
         mine.weight = theirs.weight
         return True
 
-    def remember(self, batch: Batch) -> Seq | None:
-        """What the decoder reads (B T D); None for a language model."""
+    def encoded(self, batch: Batch) -> tuple[Seq | None, Seq | None]:
+        """The vectors of what is read and the states of the encoder (B T D each); None where there is nothing to read."""
         if self.input is None or self.encoder is None:
-            return None
-        states: Seq = self.encoder(self.input(batch))
-        return states
+            return None, None
+        read = self.input(batch)
+        return read, self.encoder(read)
 
-    def forward(self, batch: Batch, carried: State | None = None) -> Writing:
-        """Teacher forcing: every id is fed, and the states at the real positions come back.
+    def forward(self, batch: Batch, carried: State | None = None) -> Output:
+        """All answers that the batch asks for; a row has one always.
 
-        `carried` is where the rows of the batch before this one ended.
+        A decoder is fed every id of the target (teacher forcing); `carried` is where the batch before this one left it.
         """
-        assert batch.written is not None
-        ids, mask = batch.written.values, batch.written.mask[:, 1:]
-        state = carried or self.decoder.start(self.remember(batch), len(ids))
-        states, state = self.decoder.advance(ids[:, :-1], state)
-        meant = ids[:, 1:]
-        if mask.device.type == "cpu" and bool(mask.all()):
-            return Writing(states.flatten(0, 1), meant.flatten(), self.decoder.vocabulary, state)
-        return Writing(states[mask], meant[mask], self.decoder.vocabulary, state)
+        read, states = self.encoded(batch)
+        answers: dict[str, Reply] = {}
+        pooled = state = None
+        if self.pool is not None and self.head is not None:
+            assert states is not None
+            pooled = self.pool(states)
+            answers["row"] = self.head(pooled.vector)
+        if self.places is not None:
+            assert states is not None
+            answers["places"] = self.places(states.values.flatten(0, 1).index_select(0, batch.places.positions))
+        if self.decoder is not None:
+            ids, mask = batch.written.values, batch.written.mask[:, 1:]
+            state = carried or self.decoder.start(states, len(ids))
+            found, state = self.decoder.advance(ids[:, :-1], state)
+            whole = mask.device.type == "cpu" and bool(mask.all())
+            answers["written"] = self.decoder.answer(found.flatten(0, 1) if whole else found[mask])
+        return Output(answers, read, states, pooled, state)
 
     def costs(self, length: int) -> list[Cost]:
-        """One entry a layer; read and written sequences have `length` positions each."""
-        costs: list[Cost] = []
-        if self.input is not None and self.encoder is not None:
-            inner = self.input.length_after(length)
-            costs += [cost.below("input") for cost in self.input.costs(length)]
-            costs += [cost.below("encoder") for cost in self.encoder.costs(inner)]
-        written = self.decoder.costs(length)
-        if self.shared:
-            written[0] = replace(written[0], parameters=0, parameters_formula="the input's")
-        return [*costs, *(cost.below("decoder") for cost in written)]
+        """One entry a layer, in the order in which a sequence of `length` positions passes them.
+
+        The head at places is asked at every position; what is written has `length` positions, too.
+        """
+        inner = self.input.length_after(length) if self.input else length
+        last = self.encoder.length_after(inner) if self.encoder else inner
+        parts: dict[str, tuple[Part | None, int]] = {
+            "input": (self.input, length), "encoder": (self.encoder, inner), "places": (self.places, length),
+            "pool": (self.pool, last), "head": (self.head, 1), "decoder": (self.decoder, length),
+        }
+        costs = [cost.below(name) for name, (part, at) in parts.items() if part is not None for cost in part.costs(at)]
+        if not self.shared:
+            return costs
+        tied = [cost.name == "decoder.embedding" for cost in costs]
+        return [
+            replace(cost, parameters=0, parameters_formula="the input's") if same else cost
+            for cost, same in zip(costs, tied, strict=True)
+        ]
 
 
-AnyModel = Model | Filler | Writer
-
-
-def build_model(config: ModelConfig, facts: Facts) -> AnyModel:
-    """The model that these settings describe."""
-    if config.decoder is not None:
-        return Writer(config, facts)
-    return Model(config, facts) if config.places is None else Filler(config, facts)
+def device_of(module: nn.Module) -> torch.device:
+    """Where a module computes."""
+    return next(module.parameters()).device
 
 
 def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def sketch(config: ModelConfig, facts: Facts) -> AnyModel:
+def sketch(config: ModelConfig, facts: Facts) -> Model:
     """The model without memory for its weights: enough to count and to name them."""
     with torch.device("meta"):
-        return build_model(config, facts)
+        return Model(config, facts)

@@ -12,73 +12,55 @@ from torch.nn import functional
 
 from seqlab.nn.loss import sampled_cross_entropy
 from seqlab.outputs.pools import kl_penalty, overlap_penalty
-from seqlab.parts import Batch, Filling, Objective, Output, Term, Writing
+from seqlab.parts import Batch, Objective, Output, Term, meant
 from seqlab.seq import Seq
 
 
-@dataclass(frozen=True)
-class CrossEntropy(Objective):
-    """−log p(class), with `smoothing` of the probability spread over all classes."""
+class _OverTargets(Objective):
+    """A term with one example for each row, place, or id that is written."""
 
+    def count(self, batch: Batch) -> int:
+        target = batch.targets.get(self.reads)
+        if isinstance(target, Seq):
+            return int(target.mask[:, 1:].sum())
+        return 0 if target is None else len(meant(target))
+
+
+@dataclass(frozen=True)
+class CrossEntropy(_OverTargets):
+    """−log p(what is meant), summed; `smoothing` of the probability is spread over all classes or ids.
+
+    Where both directions of reading answer by themselves it is the mean of the two (in ELMo their sum), so that losses
+    compare.
+    """
+
+    reads: str = "row"
     smoothing: float = 0.0
+    sampled: int | None = None
+    """How many symbols of a vocabulary to compare with; all when None."""
     name = "cross-entropy"
 
-    def __call__(self, output: Output | Filling, batch: Batch) -> Term:
-        assert batch.target is not None
-        assert output.reply is not None
-        total = functional.cross_entropy(output.reply.scores, batch.target, reduction="sum", label_smoothing=self.smoothing)
-        return Term(total, self.count(batch))
+    def __call__(self, output: Output, batch: Batch) -> Term:
+        reply, wanted = output.answers[self.reads], meant(batch.targets[self.reads])
+        if reply.weight is None:
+            total = functional.cross_entropy(reply.scores, wanted, reduction="sum", label_smoothing=self.smoothing)
+            return Term(total, self.count(batch))
+        wanted = wanted.repeat(reply.directions) if reply.directions > 1 else wanted
+        total = sampled_cross_entropy(reply.vectors, reply.weight, reply.bias, wanted, self.sampled, self.smoothing)
+        return Term(total / reply.directions, self.count(batch))
 
 
 @dataclass(frozen=True)
-class SquaredError(Objective):
+class SquaredError(_OverTargets):
     """−log density of a Gaussian with unit variance, less its constant, times two."""
 
+    reads: str = "row"
     name = "squared error"
 
     def __call__(self, output: Output, batch: Batch) -> Term:
-        assert batch.target is not None
-        total = functional.mse_loss(output.reply.scores.squeeze(-1), batch.target, reduction="sum")
+        scores = output.answers[self.reads].scores
+        total = functional.mse_loss(scores.squeeze(-1), meant(batch.targets[self.reads]), reduction="sum")
         return Term(total, self.count(batch))
-
-
-@dataclass(frozen=True)
-class NextToken(Objective):
-    """−log p(the id that comes next), summed over all ids to be written; `smoothing` is spread over the whole vocabulary."""
-
-    smoothing: float = 0.0
-    sampled: int | None = None
-    """How many symbols of the vocabulary to compare with; all when None."""
-    name = "next token"
-
-    def __call__(self, output: Writing, batch: Batch) -> Term:
-        words = output.vocabulary
-        total = sampled_cross_entropy(output.states, words.weight, words.bias, output.targets, self.sampled, self.smoothing)
-        return Term(total, self.count(batch))
-
-    def count(self, batch: Batch) -> int:
-        return 0 if batch.written is None else int(batch.written.mask[:, 1:].sum())
-
-
-@dataclass(frozen=True)
-class Fill(Objective):
-    """−log p(the id that belongs there), summed over all positions that have an answer.
-
-    Where both directions answer by themselves it is the mean of the two (in ELMo their sum), so that losses compare.
-    """
-
-    sampled: int | None = None
-    """How many symbols of the vocabulary to compare with; all when None."""
-    name = "fill"
-
-    def __call__(self, output: Filling, batch: Batch) -> Term:
-        words = output.vocabulary
-        total = sampled_cross_entropy(output.vectors, words.weight, words.bias, output.answers, self.sampled)
-        sides = len(output.answers) // max(1, self.count(batch)) or 1
-        return Term(total / sides, self.count(batch))
-
-    def count(self, batch: Batch) -> int:
-        return 0 if batch.answers is None else len(batch.answers)
 
 
 SHARPNESS = 20.0
@@ -98,12 +80,13 @@ class Halves(Objective):
 
     between: int
     """The id that stands between two texts."""
+    reads: str = "places"
     name = "halves"
     compares = True
 
-    def __call__(self, output: Filling, batch: Batch) -> Term:
+    def __call__(self, output: Output, batch: Batch) -> Term:
         text = batch.inputs["text"]
-        assert isinstance(text, Seq)
+        assert isinstance(text, Seq) and output.read is not None
         own = longest_part(text, self.between)
         early = own & (own.cumsum(dim=1) <= own.sum(dim=1, keepdim=True) // 2)                                 # B T
         first, second = (_direction(output.read, part) for part in (early, own & ~early))
@@ -137,9 +120,10 @@ class HopPenalty(Objective):
     """What makes the hops of structured attention look at different places (SPEC A5)."""
 
     penalty: str = "overlap"
+    reads: str = "row"
     name = "penalty"
 
     def __call__(self, output: Output, batch: Batch) -> Term:
-        weights = output.pooled.weights
+        weights = output.pooled.weights if output.pooled else None
         assert weights is not None, "the task allows a penalty only with a pool that has weights"
         return Term(PENALTIES[self.penalty](weights).sum(), self.count(batch))

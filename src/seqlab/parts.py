@@ -1,7 +1,7 @@
 """The roles: what a model is made of. Read this file first.
 
-A model is read → encode → answer: an Input turns a batch into a `Seq`, an Encoder turns a `Seq` into a `Seq`,
-and either a Pool and a Head turn it into a Reply, or a Decoder writes a sequence of its own while it reads it. Each
+A model is read → encode → answer: an Input turns a batch into a `Seq`, an Encoder turns a `Seq` into a `Seq`, and
+answers come from a Pool and a Head ("row"), a Head at positions ("places"), or a Decoder ("written"). Each
 role has a family of settings (`InputConfig`, ...), whose classes live beside the modules they build. A part never sees
 another part's settings, the vocabulary, the device or the rank.
 """
@@ -9,12 +9,13 @@ another part's settings, the vocabulary, the device or the rank.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from seqlab.config import Variant
 from seqlab.seq import Nested, Seq
@@ -23,37 +24,69 @@ from seqlab.seq import Nested, Seq
 
 
 @dataclass(frozen=True)
+class Places:
+    """What belongs at some positions of a batch."""
+
+    positions: Int[Tensor, " N"]
+    """Which ones, as b·T + t of the rows that are read."""
+    values: Tensor
+    """N ...: the ids, class numbers or real numbers there."""
+
+    def to(self, device: torch.device) -> Places:
+        return Places(self.positions.to(device), self.values.to(device))
+
+
+Target = Tensor | Places | Seq
+"""What an answer is compared with: a number for each row (B), `Places`, or a written sequence (ids B U+1, from BOS on)."""
+
+
+@dataclass(frozen=True)
 class Batch:
     """Examples made ready for a model."""
 
     inputs: dict[str, Seq | Nested]
     """By field name: "text", "characters", "grams", ..."""
-    target: Tensor | None
-    """B: class numbers or real numbers; None when there is nothing to compare with."""
     rows: Tensor
     """B: which examples these are."""
-    written: Seq | None = None
-    """B U+1: ids that a decoder learns to write, from the mark of the start on. It is fed all but the last of them."""
+    targets: dict[str, Target] = field(default_factory=dict)
+    """By the name of the answer: "row", "places", "written". Empty when there is nothing to compare with."""
     follows: bool = False
     """True when each row goes on where the same row of the batch before it ended."""
-    places: Tensor | None = None
-    """N: positions with an answer of their own, as numbers b·T + t of the field "text"; ..."""
-    answers: Tensor | None = None
-    """... N: the ids that belong there."""
 
     @property
     def size(self) -> int:
         return len(self.rows)
 
+    @property
+    def places(self) -> Places:
+        """The target of the answer "places"."""
+        target = self.targets["places"]
+        assert isinstance(target, Places)
+        return target
+
+    @property
+    def written(self) -> Seq:
+        """The target of the answer "written": ids B U+1. A decoder is fed all but the last of them."""
+        target = self.targets["written"]
+        assert isinstance(target, Seq)
+        return target
+
     def to(self, device: torch.device) -> Batch:
         return replace(
             self,
-            inputs={name: field.to(device) for name, field in self.inputs.items()},
-            target=None if self.target is None else self.target.to(device),
-            written=None if self.written is None else self.written.to(device),
-            places=None if self.places is None else self.places.to(device),
-            answers=None if self.answers is None else self.answers.to(device),
+            inputs={name: one.to(device) for name, one in self.inputs.items()},
+            targets={name: target.to(device) for name, target in self.targets.items()},
         )
+
+
+def meant(target: Target) -> Tensor:
+    """What a model has to say, one after the other: a value for each row, place, or id that is written."""
+    if isinstance(target, Places):
+        return target.values
+    if isinstance(target, Tensor):
+        return target
+    ids, mask = target.values[:, 1:], target.mask[:, 1:]
+    return ids.flatten() if mask.device.type == "cpu" and bool(mask.all()) else ids[mask]
 
 
 @dataclass(frozen=True)
@@ -66,46 +99,43 @@ class Pooled:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a head says: a score for each class, or the one number of a regression."""
+    """What a head says of N rows, places or written ids: vectors, and the matrix that scores them.
 
-    scores: Float[Tensor, "N C"]
+    The scores over a large vocabulary are not made before they are asked for: losses and likelihoods take the vectors in
+    chunks. Without a matrix the vectors are the scores.
+    """
+
+    vectors: Float[Tensor, "M E"]
+    weight: Float[Tensor, "C E"] | None = None
+    bias: Float[Tensor, " C"] | None = None
+    directions: int = 1
+    """2 where both directions of reading answer by themselves: then M = 2N, the forward answers first."""
+
+    @property
+    def scores(self) -> Float[Tensor, "N C"]:
+        """A score for each class or id, or the one number of a regression; of two directions the sum of both
+        log-probabilities: what both together hold likely."""
+        if self.weight is None:
+            return self.vectors
+        scores: Tensor = functional.linear(self.vectors, self.weight, self.bias)
+        if self.directions == 1:
+            return scores
+        ahead, back = scores.log_softmax(dim=-1).chunk(2)
+        return ahead + back
 
 
 @dataclass(frozen=True)
 class Output:
-    """All that a model with a pool and a head computed for a batch."""
+    """All that a model computed for a batch."""
 
-    states: Seq
-    pooled: Pooled
-    reply: Reply
-
-
-@dataclass(frozen=True)
-class Writing:
-    """What a model with a decoder computed for a batch, at every position that has an id to be written."""
-
-    states: Float[Tensor, "N E"]
-    targets: Int[Tensor, " N"]
-    vocabulary: nn.Linear
-    """E → V: the scores are vocabulary(states). The objective takes them in chunks, so that they are never there at once."""
-    state: State
-    """The decoder after the last position, for batches that go on from here."""
-
-
-@dataclass(frozen=True)
-class Filling:
-    """What a model with a head at positions computed for a batch, at every position that has an answer."""
-
-    read: Seq
+    answers: dict[str, Reply]
+    """By name: "row", "places", "written"; those that the model has and the batch asks for."""
+    read: Seq | None = None
     """The vectors of what was read (B T D), before the encoder."""
-    states: Seq
-    vectors: Float[Tensor, "M E"]
-    """One for each of the N places; two where both directions answer by themselves, first those of the one, then the other."""
-    answers: Int[Tensor, " M"]
-    vocabulary: nn.Linear
-    """E → V: the scores are vocabulary(vectors), taken in chunks."""
-    reply: Reply | None = None
-    """What it says of each row as a whole, where it was asked for that, too."""
+    states: Seq | None = None
+    pooled: Pooled | None = None
+    state: State | None = None
+    """The decoder after the last position, for batches that go on from here."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +216,8 @@ class Facts:
 
     symbols: dict[str, int]
     """How many different ids each field has: {"text": 30000, "characters": 120}."""
-    outputs: int
-    """How many numbers a head gives: classes, or 1."""
+    outputs: dict[str, int] = field(default_factory=dict)
+    """How many numbers the heads of the answers "row" and "places" give: classes, ids, or 1."""
     segments: int = 1
     """2 when an example is a pair of texts."""
     joint: bool = False
@@ -255,34 +285,36 @@ class Head(Part):
 
 
 class Decoder(Part):
-    """Writes a sequence of its own, id by id, while it reads a memory: T slots, one slot, or none (a language model).
+    """Writes a sequence of its own, step by step, while it reads a memory: T slots, one slot, or none (a language model).
 
-    Teacher forcing is `advance` over all ids, decoding is `advance` by one, a prompt is `advance` by many. The scores of
-    the next id are `vocabulary(states)`. The first id it is fed is the mark of the start.
+    Teacher forcing is `advance` over all positions, decoding is `advance` by one, a prompt is `advance` by many. What comes
+    next is said by `answer(states)`. Where ids are written, the first one it is fed is [BOS].
     """
 
-    vocabulary: nn.Linear
-    """E → V; its weight may be the embedding's."""
+    @property
+    @abstractmethod
+    def answer(self) -> Head:
+        """States (N E) to what comes next: a score for each id of a vocabulary, or numbers."""
 
     @abstractmethod
     def start(self, memory: Seq | None, rows: int) -> State:
         """Before the first id. `rows` matters where there is no memory to count them by."""
 
     @abstractmethod
-    def advance(self, fed: Int[Tensor, "B U"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
-        """Feed the next ids; the states after each, and where it then stands."""
+    def advance(self, fed: Tensor, state: State) -> tuple[Float[Tensor, "B U E"], State]:
+        """Feed what comes next, ids (B U) or values (B U F); the states after each, and where it then stands."""
 
 
 class Objective(ABC):
-    """One term of the loss. Its count comes from the batch alone."""
+    """One term of the loss, about the answer of the model that it `reads`. Its count comes from the batch alone."""
 
     name: ClassVar[str]
+    reads: str
     compares: ClassVar[bool] = False
     """Whether the rows of a batch are compared with one another, so that workers can't share them out."""
 
     @abstractmethod
-    def __call__(self, output: Any, batch: Batch) -> Term:
-        """`output` is the model's Output, its Writing or its Filling."""
+    def __call__(self, output: Output, batch: Batch) -> Term: ...
 
     def count(self, batch: Batch) -> int:
         """How many examples a batch has for this term: its rows, unless told otherwise."""

@@ -17,7 +17,7 @@ from seqlab.data.batches import Plan
 from seqlab.errors import Stopped, UserError
 from seqlab.files import alone_in, folder_beside
 from seqlab.finish import SCORES, finish
-from seqlab.model import build_model, count_parameters, sketch
+from seqlab.model import Model, count_parameters, sketch
 from seqlab.run import load
 from seqlab.settings import Settings, Wishes, completed, planned, read_file
 from seqlab.tasks.task import Files, Prepared, TaskFacts
@@ -145,7 +145,7 @@ class Session:
         settings, prepared = self.settings, self.prepared
         training = settings.training
         torch.manual_seed(training.seed)
-        model = build_model(settings.model, prepared.facts.parts)
+        model = Model(settings.model, prepared.facts.parts)
         layering = Layering.of(model, put_in(model, self.folder), settings.transfer)
         model.to(training.device)
         self.progress.say(

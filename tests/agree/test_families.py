@@ -23,8 +23,8 @@ from transformers import (
     RobertaForMaskedLM,
 )
 
-from seqlab.model import build_model, count_parameters, sketch
-from seqlab.parts import Batch
+from seqlab.model import Model, count_parameters, sketch
+from seqlab.parts import Batch, Places
 from seqlab.seq import Seq, mask_of
 from seqlab.settings import Wishes
 from seqlab.tasks.pretrain_presets import PUBLISHED
@@ -46,7 +46,7 @@ def ours(preset, parts):
     if preset == "bert-base":
         changes["model.head.hidden"] = (WIDTH,)
     settings = Wishes(task="pretrain", preset=preset, overrides=changes | {"task.context": LENGTH}).settings()
-    return build_model(settings.model, settings.task.imagined(SYMBOLS, 2)).eval()
+    return Model(settings.model, settings.task.imagined(SYMBOLS, 2)).eval()
 
 
 @torch.no_grad()
@@ -97,7 +97,8 @@ def ids(seed=0, lengths=LENGTHS):
 def everywhere(text, **more):
     """A batch whose every real position asks for its id."""
     places = text.mask.flatten().nonzero().squeeze(1)
-    return Batch({"text": text, **more}, None, torch.arange(text.rows), places=places, answers=text.values.flatten()[places])
+    target = Places(places, text.values.flatten()[places])
+    return Batch({"text": text, **more}, torch.arange(text.rows), {"places": target})
 
 
 def assert_same(mine, theirs):
@@ -162,8 +163,8 @@ def test_bert_with_segments_masked_head_and_next_sentence_head():
     assert len(layers) == LAYERS
     for mine, other in zip([*layers, filled.states.values], [*said.hidden_states[1:], said.hidden_states[-1]], strict=True):
         assert_same(mine[text.mask], other[text.mask])
-    assert_same(filled.vocabulary(filled.vectors), said.prediction_logits[text.mask])
-    assert_same(filled.reply.scores, said.seq_relationship_logits)
+    assert_same(filled.answers["places"].scores, said.prediction_logits[text.mask])
+    assert_same(filled.answers["row"].scores, said.seq_relationship_logits)
 
 
 @torch.no_grad()
@@ -186,7 +187,7 @@ def test_roberta_with_its_one_segment_in_the_positions():
 
     for mine, other in zip(layers, said.hidden_states[1:], strict=True):
         assert_same(mine[text.mask], other[text.mask])
-    assert_same(filled.vocabulary(filled.vectors), said.logits[text.mask])
+    assert_same(filled.answers["places"].scores, said.logits[text.mask])
 
 
 GPT2 = {
@@ -221,7 +222,7 @@ def written(text):
     """A batch to be written: what is fed is `text`, what is asked for does not matter here."""
     more = torch.ones(text.rows, 1, dtype=torch.bool)
     ends = Seq(nn.functional.pad(text.values, (0, 1), value=7), torch.cat([more, text.mask], dim=1))
-    return Batch({}, None, torch.arange(text.rows), written=ends)
+    return Batch({}, torch.arange(text.rows), {"written": ends})
 
 
 @torch.no_grad()
@@ -238,8 +239,8 @@ def test_gpt_2():
 
     for mine, other in zip(layers, said.hidden_states[:-1], strict=True):
         assert_same(mine[text.mask], other[text.mask])
-    assert_same(writing.states, said.hidden_states[-1][text.mask])    # after the last norm
-    assert_same(writing.vocabulary(writing.states), said.logits[text.mask])
+    assert_same(writing.answers["written"].vectors, said.hidden_states[-1][text.mask])    # after the last norm
+    assert_same(writing.answers["written"].scores, said.logits[text.mask])
 
 
 def side(theirs, mine):
@@ -279,13 +280,13 @@ def test_bart():
         input_ids=read.values, attention_mask=read.mask.long(), decoder_input_ids=fed.values,
         decoder_attention_mask=fed.mask.long(), output_hidden_states=True,
     )    # fmt: skip
-    writing = model(Batch({"text": read}, None, torch.arange(read.rows), written=written(fed).written))
+    writing = model(Batch({"text": read}, torch.arange(read.rows), written(fed).targets))
 
     for mine, other in zip(below, said.encoder_hidden_states[1:], strict=True):
         assert_same(mine[read.mask], other[read.mask])
     for mine, other in zip(above, said.decoder_hidden_states[1:], strict=True):
         assert_same(mine[fed.mask], other[fed.mask])
-    assert_same(writing.vocabulary(writing.states), said.logits[fed.mask])
+    assert_same(writing.answers["written"].scores, said.logits[fed.mask])
 
 
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 import seqlab as package
 from seqlab.errors import UserError
 from seqlab.objectives import SHARPNESS, Halves
-from seqlab.parts import Batch, Filling
+from seqlab.parts import Batch, Output
 from seqlab.seq import Seq, mask_of
 
 BETWEEN = 2
@@ -21,12 +21,11 @@ BETWEEN = 2
 def asked(values: torch.Tensor, lengths: list[int], marks: Sequence[tuple[int, int]] = ()) -> float:
     """The mean loss of rows of vectors (B T D), with a mark between two texts at these rows and positions."""
     read = Seq(values, torch.arange(values.shape[1]) < torch.tensor(lengths).unsqueeze(1))
-    nothing = torch.zeros(0, values.shape[2])
-    output = Filling(read, read, nothing, torch.zeros(0, dtype=torch.long), torch.nn.Linear(values.shape[2], 3))
+    output = Output({}, read, read)
     ids = torch.zeros(read.mask.shape, dtype=torch.long)
     for row, place in marks:
         ids[row, place] = BETWEEN
-    term = Halves(BETWEEN)(output, Batch({"text": Seq(ids, read.mask)}, None, torch.arange(len(lengths))))
+    term = Halves(BETWEEN)(output, Batch({"text": Seq(ids, read.mask)}, torch.arange(len(lengths))))
     return float(term.total) / term.count
 
 
@@ -73,8 +72,8 @@ def test_of_several_texts_in_a_row_the_longest_is_halved():
 def test_one_row_has_nothing_to_be_compared_with():
     values = torch.randn(1, 4, 2, requires_grad=True)
     read = Seq(values, mask_of(torch.tensor([4])))
-    output = Filling(read, read, torch.zeros(0, 2), torch.zeros(0, dtype=torch.long), torch.nn.Linear(2, 3))
-    batch = Batch({"text": Seq(torch.zeros(1, 4, dtype=torch.long), read.mask)}, None, torch.tensor([0]))
+    output = Output({}, read, read)
+    batch = Batch({"text": Seq(torch.zeros(1, 4, dtype=torch.long), read.mask)}, torch.tensor([0]))
     total = Halves(BETWEEN)(output, batch).total
     [gradient] = torch.autograd.grad(total, values)
     assert float(total.detach()) == 0.0 and bool((gradient == 0).all())

@@ -10,7 +10,7 @@ from seqlab.outputs import Attention
 from seqlab.parts import Batch, Facts, record
 from seqlab.seq import Nested, Seq, mask_of, pad
 
-FACTS = Facts(symbols={"text": 20, "characters": 9, "grams": 30}, outputs=2)
+FACTS = Facts(symbols={"text": 20, "characters": 9, "grams": 30}, outputs={"row": 2})
 INNER = {"inner": Tokens(width=6), "encoder": Gru(width=4, directions="both"), "pool": Attention(hidden=5)}
 
 
@@ -32,7 +32,7 @@ def states_of(read, ids):
 def test_a_hierarchical_network_reads_each_sentence_alone():
     """A6 against a loop over documents and sentences."""
     read, rows = NestedConfig(**INNER).build(FACTS), documents()
-    states = read(Batch({"text": nested(rows)}, None, torch.arange(6)))
+    states = read(Batch({"text": nested(rows)}, torch.arange(6)))
     assert states.mask.sum(dim=1).tolist() == [len(row) for row in rows]
     for row, document in enumerate(rows):
         for place, ids in enumerate(document):
@@ -46,7 +46,7 @@ def test_words_from_characters_stand_beside_the_words_themselves():
     read = config.build(FACTS)
     rows = [[ids % 9 for ids in row] for row in documents()]
     words = pad([torch.arange(len(row)) for row in rows])
-    states = read(Batch({"characters": nested(rows), "text": words}, None, torch.arange(6)))
+    states = read(Batch({"characters": nested(rows), "text": words}, torch.arange(6)))
     assert read.width == 8 + 3 and read.inner.embedding.num_embeddings == 9
     assert_close(states.values[4, 3, :8], read.pool(states_of(read, rows[4][3])).vector[0], atol=1e-5, rtol=1e-5)
     assert_close(states.values[4, 3, 8:], read.words.embedding.weight[3])
@@ -56,7 +56,7 @@ def test_words_from_characters_stand_beside_the_words_themselves():
 def test_in_context_the_weights_of_a_sentence_depend_on_the_sentences_before_it(context):
     """A6's variant against a loop: c_i is the sentence-level state after sentence i-1 (backward: after i+1)."""
     read, rows = NestedContextConfig(**INNER, width=3, context=context).build(FACTS), documents()
-    given = Batch({"text": nested(rows)}, None, torch.arange(6))
+    given = Batch({"text": nested(rows)}, torch.arange(6))
     states = read(given)
     with record(read) as maps:
         assert_close(read(given).values, states.values)
@@ -82,7 +82,7 @@ def test_a_bag_is_the_weighted_sum_of_its_rows():
     read = Bag(width=4).build(FACTS)
     grams = pad([torch.tensor([3, 5, 3]), torch.tensor([7])])
     weights = Seq(torch.tensor([[0.5, 1, 2], [3, 9, 9]]), grams.mask)    # 9 stands at the padding
-    vectors = read(Batch({"grams": grams, "weights": weights}, None, torch.arange(2)))
+    vectors = read(Batch({"grams": grams, "weights": weights}, torch.arange(2)))
     table = read.embedding
     assert vectors.mask.tolist() == [[True], [True]]
     assert_close(vectors.values[:, 0], torch.stack([2.5 * table[3] + table[5], 3 * table[7]]))

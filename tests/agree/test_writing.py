@@ -32,7 +32,7 @@ def test_early_attention_is_r9_word_for_word(cell):
     decoder = Attending(width=5, body=body, attend="early", begin="backward").build(read.values.shape[-1], 9).eval()
     words = torch.tensor([[0, 3, 4, 1], [0, 7, 7, 2]])    # the mark of the start, then w_1 w_2 w_3
     states, _ = decoder.advance(words, decoder.start(read, 2))
-    scores = decoder.vocabulary(states)                   # P(w_1), P(w_2), P(w_3), P(w_4)
+    scores = decoder.answer(states).scores                   # P(w_1), P(w_2), P(w_3), P(w_4)
 
     embedding, auto = decoder.embedding.weight, decoder.combine.weight
     key = decoder.look.query.weight.T                     # h W_key m with W_key: D × M
@@ -248,7 +248,7 @@ def test_a_carried_state_goes_on_but_lets_no_gradient_back():
 
 def language(symbols: int, **settings: object) -> int:
     config = ModelConfig(input=None, encoder=None, pool=None, head=None, decoder=Causal(**settings))    # type: ignore[arg-type]
-    model = sketch(config, Facts(symbols={"written": symbols}, outputs=0))
+    model = sketch(config, Facts(symbols={"written": symbols}))
     total = count_parameters(model)
     assert sum(cost.parameters for cost in model.costs(32)) == total
     return total
@@ -268,6 +268,6 @@ def test_the_base_transformer_of_2017(shared, tied, total):
         input=Tokens(width=512), encoder=body, pool=None, head=None, shared=shared,
         decoder=Causal(width=512, body=body, tied=tied),
     )
-    model = sketch(config, Facts(symbols={"text": 37_000, "written": 37_000}, outputs=0))
+    model = sketch(config, Facts(symbols={"text": 37_000, "written": 37_000}))
     assert count_parameters(model) == total
     assert sum(cost.parameters for cost in model.costs(32)) == total

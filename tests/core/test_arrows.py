@@ -15,7 +15,7 @@ RUN = TASKS | {"report", "training", "settings", "uses", "run"}
 ALLOWED = {
     "errors": set(), "memory": set(), "files": {"errors"}, "config": {"errors"}, "seq": set(),
     "parts": CORE, "nn": PARTS, "inputs": MATHS | {"encoders", "outputs"}, "encoders": MATHS, "outputs": MATHS,
-    "decoders": MATHS | {"encoders"}, "decode": MATHS, "text_metrics": PARTS | {"metrics"}, "uses": RUN - {"run"},
+    "decoders": MATHS | {"encoders", "outputs"}, "decode": MATHS, "text_metrics": PARTS | {"metrics"}, "uses": RUN - {"run"},
     "model": MODEL, "objectives": MODEL, "data": CORE, "metrics": PARTS, "tasks": TASKS,
     "report": TASKS, "training": TASKS | {"report"}, "settings": TASKS | {"training"}, "run": RUN,
     "transfer": RUN, "finish": RUN, "session": RUN | {"finish", "transfer"}, "answers": RUN, "demo": RUN | {"finish", "session"},

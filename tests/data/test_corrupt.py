@@ -53,8 +53,8 @@ def test_a_million_pieces_are_masked_as_bert_does(whole_words):
         before.append(ids_of(exercise, row))
         shown.append(batch.inputs["text"].values[0].numpy())
         chosen.append(np.zeros(len(before[-1]), bool))
-        chosen[-1][batch.places.numpy()] = True
-        assert (batch.answers.numpy() == before[-1][batch.places.numpy()]).all()
+        chosen[-1][batch.places.positions.numpy()] = True
+        assert (batch.places.values.numpy() == before[-1][batch.places.positions.numpy()]).all()
     before, shown, chosen = map(np.concatenate, (before, shown, chosen))
 
     real = before >= FIRST
@@ -77,7 +77,7 @@ def test_whole_words_are_masked_or_not_at_all():
     for row in blocks(exercise):
         ids = ids_of(exercise, row)
         chosen = np.zeros(len(ids), bool)
-        chosen[exercise.batch(row[None], (0, 3)).places.numpy()] = True
+        chosen[exercise.batch(row[None], (0, 3)).places.positions.numpy()] = True
         words = np.split(np.arange(len(ids)), np.flatnonzero(exercise.pieces.begins(ids)))
         for word in words:
             if len(word):
@@ -104,8 +104,8 @@ def test_there_is_something_to_find_wherever_there_is_a_piece(ids, seed, begins)
 
 def places_by_row(batch):
     width = batch.inputs["text"].mask.shape[1]
-    rows = batch.places.numpy() // width
-    return [(batch.places.numpy() % width)[rows == row].tolist() for row in range(batch.size)]
+    rows = batch.places.positions.numpy() // width
+    return [(batch.places.positions.numpy() % width)[rows == row].tolist() for row in range(batch.size)]
 
 
 def shown(batch):

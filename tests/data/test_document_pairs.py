@@ -224,9 +224,9 @@ def test_a_batch_of_pairs_is_marked_and_segmented():
         text, segments = batch.inputs["text"], batch.inputs["segments"]
         assert text.mask.shape[1] <= ROOM + 3
         restored = text.values.flatten().clone()
-        restored[batch.places] = batch.answers
-        assert (batch.answers >= FIRST).all()
-        assert batch.target.tolist() == rows[:, NEXT].tolist()
+        restored[batch.places.positions] = batch.places.values
+        assert (batch.places.values >= FIRST).all()
+        assert batch.targets["row"].tolist() == rows[:, NEXT].tolist()
         for row, ids, real, parts in zip(rows, restored.view_as(text.values), text.mask, segments.values, strict=True):
             first, second = (
                 store.values[row[start] : row[start] + row[size]] for start, size in ((A_START, A_SIZE), (B_START, B_SIZE))

@@ -149,7 +149,7 @@ class Plain:
         if ids not in self.known:
             with torch.no_grad():
                 states, _ = self.decoder.advance(torch.tensor([ids]), self.decoder.start(self.memory, 1))
-                self.known[ids] = self.decoder.vocabulary(states[0, -1]).log_softmax(-1).tolist()
+                self.known[ids] = self.decoder.answer(states[:, -1]).scores[0].log_softmax(-1).tolist()
         return self.known[ids]
 
 

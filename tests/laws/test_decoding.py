@@ -175,7 +175,7 @@ def test_training_goes_on_after_decoding(name, how):
     whole = decode_all([[0], [1]], lambda rows: found_by(decoder, row_of(memory, rows[0]), limits(9), **how))
     assert len(whole) == 2
     states, _ = decoder.advance(torch.tensor([[1, 3, 4], [1, 5, 5]]), decoder.start(memory, 2))
-    decoder.vocabulary(states).logsumexp(-1).sum().backward()
+    decoder.answer(states).scores.logsumexp(-1).sum().backward()
     assert decoder.vocabulary.weight.grad is not None
 
 

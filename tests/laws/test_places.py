@@ -8,11 +8,11 @@ from variants import padded, small, vectors, weighted_sum
 from seqlab.encoders import BothWays, Conv, Gru, Lstm, Rnn
 from seqlab.errors import UserError
 from seqlab.inputs import Tokens
-from seqlab.model import Filler, ModelConfig, build_model, count_parameters, sketch
+from seqlab.model import Model, ModelConfig, count_parameters, sketch
 from seqlab.nn.positions import Learned, Rotary
-from seqlab.objectives import CrossEntropy, Fill
+from seqlab.objectives import CrossEntropy
 from seqlab.outputs import First, Linear, Mean, Vocabulary
-from seqlab.parts import Batch, Facts
+from seqlab.parts import Batch, Facts, Places
 from seqlab.seq import Seq
 from seqlab.settings import PRESETS, Wishes
 from seqlab.tasks.pretrain_presets import PUBLISHED
@@ -20,7 +20,7 @@ from seqlab.tasks.task import Size
 from seqlab.training.checkpoint import load_weights, save_weights
 
 SYMBOLS, WIDTH = 23, 6
-FACTS = Facts(symbols={"text": SYMBOLS, "written": SYMBOLS}, outputs=2, segments=2, joint=True)
+FACTS = Facts(symbols={"text": SYMBOLS, "written": SYMBOLS}, outputs={"row": 2, "places": SYMBOLS}, segments=2, joint=True)
 
 
 def filler(encoder, places, pool=None, head=None, width=WIDTH):
@@ -53,9 +53,7 @@ PLACES = [[1, 3], [1, 4, 5, 7], [0], [2]]
 
 def made(name, seed=0):
     torch.manual_seed(seed)
-    model = build_model(FILLERS[name], FACTS)
-    assert isinstance(model, Filler)
-    return model.eval()
+    return Model(FILLERS[name], FACTS).eval()
 
 
 def batch(rows=ROWS, places=PLACES):
@@ -65,8 +63,11 @@ def batch(rows=ROWS, places=PLACES):
     flat = [row * text.mask.shape[1] + place for row, some in enumerate(places) for place in some]
     answers = [(7 * row[place]) % SYMBOLS for row, some in zip(rows, places, strict=True) for place in some]
     return Batch(
-        {"text": text, "segments": segments}, torch.tensor([sum(row) % 2 for row in rows]), torch.arange(len(rows)),
-        places=torch.tensor(flat, dtype=torch.long), answers=torch.tensor(answers, dtype=torch.long),
+        {"text": text, "segments": segments}, torch.arange(len(rows)),
+        {
+            "row": torch.tensor([sum(row) % 2 for row in rows]),
+            "places": Places(torch.tensor(flat, dtype=torch.long), torch.tensor(answers, dtype=torch.long)),
+        },
     )    # fmt: skip
 
 
@@ -83,34 +84,33 @@ EVERY = pytest.mark.parametrize("name", FILLERS)
 def test_batch_mates_and_padding_change_nothing_at_the_places(name):
     """Padding holds other ids than zero, and a row beside a longer one is filled as it is alone."""
     model = made(name)
-    together = model(batch())
-    alone = [model(batch([row], [places])) for row, places in zip(ROWS, PLACES, strict=True)]
-    sides = 2 if model.places.halves else 1
-    by_side = zip(*(one.vectors.chunk(sides) for one in alone), strict=True)
-    assert_near(together.vectors, torch.cat([vector for side in by_side for vector in side]))
-    if together.reply is not None:
-        assert_near(together.reply.scores, torch.cat([one.reply.scores for one in alone]))
+    together = model(batch()).answers
+    alone = [model(batch([row], [places])).answers for row, places in zip(ROWS, PLACES, strict=True)]
+    by_side = zip(*(one["places"].vectors.chunk(one["places"].directions) for one in alone), strict=True)
+    assert_near(together["places"].vectors, torch.cat([vector for side in by_side for vector in side]))
+    if "row" in together:
+        assert_near(together["row"].scores, torch.cat([one["row"].scores for one in alone]))
 
 
 @EVERY
 def test_only_positions_with_an_answer_are_scored(name):
     model = made(name)
     filled = model(batch())
+    reply = filled.answers["places"]
     times = 2 if model.places.halves else 1
-    assert len(filled.vectors) == len(filled.answers) == times * sum(map(len, PLACES))
-    assert torch.equal(filled.answers, batch().answers.repeat(times))
-    total = Fill()(filled, batch())
-    scores = filled.vocabulary(filled.vectors)
+    assert reply.directions == times and len(reply.vectors) == times * sum(map(len, PLACES))
+    total = CrossEntropy("places")(filled, batch())
+    scores, wanted = model.places.output(reply.vectors), batch().places.values.repeat(times)
     assert total.count == sum(map(len, PLACES))
-    assert_near(times * total.total, torch.nn.functional.cross_entropy(scores, filled.answers, reduction="sum"))
+    assert_near(times * total.total, torch.nn.functional.cross_entropy(scores, wanted, reduction="sum"))
 
 
 @EVERY
 def test_every_parameter_gets_a_gradient(name):
     model = made(name).train()
     filled = model(batch())
-    loss = Fill()(filled, batch()).total
-    if filled.reply is not None:
+    loss = CrossEntropy("places")(filled, batch()).total
+    if "row" in filled.answers:
         loss = loss + CrossEntropy()(filled, batch()).total
     loss.backward()
     for parameter, tensor in model.named_parameters():
@@ -128,14 +128,14 @@ def test_tied_weights_are_one_tensor(name):
 @EVERY
 def test_saving_and_loading_changes_nothing(name, tmp_path):
     first, second = made(name), made(name, seed=1)
-    said = first(batch())
+    said = first(batch()).answers
     save_weights(first, tmp_path / "model.safetensors")
     load_weights(second, tmp_path / "model.safetensors")
-    again = second(batch())
-    assert torch.equal(again.vectors, said.vectors)
-    assert torch.equal(again.vocabulary(again.vectors), said.vocabulary(said.vectors))
-    assert (again.reply is None) == (said.reply is None)
-    assert again.reply is None or torch.equal(again.reply.scores, said.reply.scores)
+    again = second(batch()).answers
+    assert again.keys() == said.keys()
+    for answer, reply in said.items():
+        assert torch.equal(again[answer].vectors, reply.vectors)
+        assert torch.equal(again[answer].scores, reply.scores)
     assert (second.places.output.weight is second.input.embedding.weight) == FILLERS[name].places.tied
 
 
@@ -156,20 +156,20 @@ def test_parameters_of_every_pretrain_preset_by_formula(name, minutes):
 def test_two_halves_together_say_the_sum_of_their_log_probabilities():
     model = made("both-ways")
     filled = model(batch())
-    states = filled.states.values.flatten(0, 1)[batch().places]
-    ahead, back = filled.vocabulary(filled.vectors).log_softmax(dim=-1).chunk(2)
+    states = filled.states.values.flatten(0, 1)[batch().places.positions]
+    ahead, back = model.places.output(filled.answers["places"].vectors).log_softmax(dim=-1).chunk(2)
     assert_near(model.places(states).scores, ahead + back)
 
 
 def test_a_tied_vocabulary_needs_states_as_wide_as_the_tokens():
     config = filler(Lstm(width=4), Vocabulary(transform="none"))
     with pytest.raises(UserError, match="scores vectors of width 4, and the tokens have 6"):
-        build_model(config, FACTS)
+        Model(config, FACTS)
 
 
 def test_a_stride_leaves_no_state_for_each_position():
     with pytest.raises(UserError, match="fewer states than there are positions"):
-        build_model(filler(Conv(width=6, stride=2), Vocabulary()), FACTS)
+        Model(filler(Conv(width=6, stride=2), Vocabulary()), FACTS)
 
 
 # The blank model, and each direction by itself -------------------------------------------------------------------
@@ -226,10 +226,10 @@ def test_another_word_changes_all_predictions_but_its_own(name):
     model = made(name)
     row = ROWS[1]
     every = list(range(len(row)))
-    before = model(batch([row], [every])).vectors.view(-1, len(row), WIDTH)
+    before = model(batch([row], [every])).answers["places"].vectors.view(-1, len(row), WIDTH)
     for place in every:
         changed = [*row[:place], 21, *row[place + 1 :]]
-        after = model(batch([changed], [every])).vectors.view(-1, len(row), WIDTH)
+        after = model(batch([changed], [every])).answers["places"].vectors.view(-1, len(row), WIDTH)
         differs = (after != before).any(dim=2).any(dim=0).tolist()
         assert differs == [at != place for at in every]
 
@@ -256,12 +256,12 @@ def test_the_blank_model_is_the_formula_of_r8(layers):
         input=Tokens(width=WIDTH, segments=1), encoder=apart(Rnn(width=5, layers=layers)), pool=None, head=None,
         places=Vocabulary(transform="linear", bias=False),
     )    # fmt: skip
-    model = build_model(config, FACTS).eval()
+    model = Model(config, FACTS).eval()
     for tensor in model.encoder.parameters():
         torch.nn.init.normal_(tensor, std=0.5)
     every = [list(range(len(row))) for row in ROWS]
     filled = model(batch(ROWS, every))
-    said = filled.vocabulary(filled.vectors).softmax(dim=-1).split([len(row) for row in ROWS])
+    said = filled.answers["places"].scores.softmax(dim=-1).split([len(row) for row in ROWS])
 
     table, encoder = model.input.embedding.weight, model.encoder
     ahead_matrix, back_matrix = model.places.transform.weight.chunk(2, dim=1)

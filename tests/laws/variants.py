@@ -16,7 +16,7 @@ from seqlab.seq import Nested, Seq, mask_of
 WIDTH = 8
 LENGTHS = (3, 1, 40, 7, 18)
 """One row of a single position, and one that local attention reads in three blocks."""
-FACTS = Facts(symbols={"text": 30, "characters": 12, "grams": 50}, outputs=3)
+FACTS = Facts(symbols={"text": 30, "characters": 12, "grams": 50}, outputs={"row": 3})
 
 
 def small(**settings: object) -> Transformer:
@@ -209,4 +209,4 @@ def batch(config: InputConfig, rows: list[Document]) -> Batch:
         inputs = {"grams": flat, "weights": Seq(flat.values * 0.1, flat.mask)}
     else:
         inputs = {"text": flat, "segments": Seq((flat.values > 5).long(), flat.mask)}
-    return Batch(inputs, None, torch.arange(len(rows)))
+    return Batch(inputs, torch.arange(len(rows)))

@@ -11,7 +11,7 @@ from seqlab.decoders import Attending, Causal
 from seqlab.encoders import Conv, Gru, Lstm, Transformer
 from seqlab.errors import UserError
 from seqlab.inputs import Tokens
-from seqlab.model import ModelConfig, Writer
+from seqlab.model import Model, ModelConfig
 from seqlab.parts import Batch, Facts
 from seqlab.report.alignment import align, alignment_maps, alignment_table, looks
 from seqlab.report.maps import html_part
@@ -26,12 +26,12 @@ LAYER = Transformer(layers=2, heads=2, feed_forward=16)
 def writer(decoder, encoder=None):
     torch.manual_seed(0)
     parts = ModelConfig(input=Tokens(width=8), encoder=encoder or Lstm(width=6), pool=None, head=None, decoder=decoder)
-    return Writer(parts, Facts(symbols={"text": 20, "written": 20}, outputs=0)).eval()
+    return Model(parts, Facts(symbols={"text": 20, "written": 20})).eval()
 
 
 def batch():
     read, written = torch.arange(7, 7 + len(READ)), torch.tensor([BOS, 7, 8, 9, EOS])
-    return Batch({"text": pad([read])}, None, torch.tensor([0]), written=pad([written]))
+    return Batch({"text": pad([read])}, torch.tensor([0]), {"written": pad([written])})
 
 
 def explained(decoder, encoder=None):

@@ -19,7 +19,7 @@ def inspection():
     """SPEC T3: V = 100, width 200, 4 layers, feed-forward width 200, post-norm, mean pool, two classes."""
     encoder = Transformer(layers=4, heads=4, feed_forward=200, norm="post")
     config = ModelConfig(input=Tokens(width=200), encoder=encoder, pool=Mean())
-    return inspect_model(sketch(config, Facts(symbols={"text": 100}, outputs=2)), length=50, tokens=1000)
+    return inspect_model(sketch(config, Facts(symbols={"text": 100}, outputs={"row": 2})), length=50, tokens=1000)
 
 
 def test_the_worked_example_comes_out_by_counting_and_by_formula(inspection):
@@ -49,7 +49,7 @@ def test_it_prints_as_a_table_with_a_total(inspection):
 
 def test_recurrent_layers_take_a_step_a_position():
     config = ModelConfig(input=Tokens(width=8), encoder=Lstm(width=8, directions="both"), pool=Structured(hops=2))
-    found = inspect_model(sketch(config, Facts(symbols={"text": 10}, outputs=2)), length=77)
+    found = inspect_model(sketch(config, Facts(symbols={"text": 10}, outputs={"row": 2})), length=77)
     steps = {layer.name: layer.sequential_steps for layer in found.layers}
     assert steps["encoder.ahead.0"] == steps["encoder.back.0"] == 77 and steps["pool"] == 1
 

@@ -21,7 +21,7 @@ from seqlab.report.gradients import answer_score, contributions
 from seqlab.report.maps import html_part, spaced
 from seqlab.seq import Nested, pad
 
-FACTS = Facts(symbols={"text": 50, "grams": 64}, outputs=3)
+FACTS = Facts(symbols={"text": 50, "grams": 64}, outputs={"row": 3})
 WORDS = ["this", "movie", "is", "so", "<script>alert(1)</script>", "great", "&", "warm"]
 SENTENCES = [["a", "bad", "start"], ["then"], ["it", "gets", "so", "much", "better", "!"]]
 SAID = {"label": "positive", "scores": {"positive": 0.7, "<i>": 0.2, "negative": 0.1}}
@@ -36,12 +36,12 @@ def model(**parts):
 
 
 def sentence():
-    return Batch({"text": pad([torch.arange(len(WORDS))])}, None, torch.tensor([0]))
+    return Batch({"text": pad([torch.arange(len(WORDS))])}, torch.tensor([0]))
 
 
 def document():
     rows = [torch.randint(0, 50, (len(words),)) for words in SENTENCES]
-    return Batch({"text": Nested(pad(rows), torch.ones(1, 3, dtype=torch.bool))}, None, torch.tensor([0]))
+    return Batch({"text": Nested(pad(rows), torch.ones(1, 3, dtype=torch.bool))}, torch.tensor([0]))
 
 
 def explained(batch=None, pieces=WORDS, **parts):
@@ -90,7 +90,7 @@ def test_word_weights_stand_beside_the_words_of_their_own_sentence():
     field = whole.inputs["text"]
     for place, words in enumerate(SENTENCES):
         alone = Nested(pad([field.inner.values[place, : len(words)]]), torch.ones(1, 1, dtype=torch.bool))
-        [one] = explained(Batch({"text": alone}, None, torch.tensor([0])), [words], **HAN).maps
+        [one] = explained(Batch({"text": alone}, torch.tensor([0])), [words], **HAN).maps
         np.testing.assert_allclose(one.words[0], together.words[place], atol=1e-5)
 
 
@@ -118,7 +118,7 @@ def test_gradient_times_input_is_exact_for_a_linear_model():
     """Mean pool and linear head: the contributions add up to the score above the mean score, less the biases' part."""
     linear = model(input=TOKENS, encoder=NoEncoder(), pool=Mean(), head=Linear())
     batch = sentence()
-    scores = linear(batch).reply.scores
+    scores = linear(batch).answers["row"].scores
     bias = linear.head.output.bias
     expected = answer_score(scores) - (bias[scores.argmax()] - bias.mean())
     assert contributions(linear, batch).sum() == pytest.approx(expected.item(), abs=1e-5)
@@ -129,12 +129,12 @@ def test_gradients_of_a_document_have_a_row_a_sentence_in_reading_order():
     flat = model(input=NestedConfig(inner=TOKENS, encoder=NoEncoder(), pool=Mean()), encoder=NoEncoder(), pool=Mean())
     lengths = [1 + place % 5 for place in range(80)]
     rows = [torch.randint(0, 50, (length,)) for length in lengths]
-    batch = Batch({"text": Nested(pad(rows), torch.ones(1, 80, dtype=torch.bool))}, None, torch.tensor([0]))
+    batch = Batch({"text": Nested(pad(rows), torch.ones(1, 80, dtype=torch.bool))}, torch.tensor([0]))
     found = contributions(flat, batch, inner=True)
     direction = flat.head.output.weight - flat.head.output.weight.mean(dim=0)
-    best = flat(batch).reply.scores.argmax()
+    best = flat(batch).answers["row"].scores.argmax()
     for row, ids, length in zip(found, rows, lengths, strict=True):
-        vectors = flat.input.inner(Batch({"text": pad([ids])}, None, torch.tensor([0]))).values[0]
+        vectors = flat.input.inner(Batch({"text": pad([ids])}, torch.tensor([0]))).values[0]
         expected = (vectors @ direction[best] / length / 80).detach().numpy()
         np.testing.assert_allclose(row[:length], expected, atol=1e-6)
         assert not row[length:].any()
@@ -146,9 +146,9 @@ def test_a_bag_of_words_is_explained_exactly():
     torch.nn.init.normal_(bag.input.embedding)
     torch.nn.init.normal_(bag.head.bias)
     grams, weights = torch.tensor([3, 9, 9, 40]), torch.tensor([0.1, 0.5, 0.2, 0.8])
-    batch = Batch({"grams": pad([grams]), "weights": pad([weights])}, None, torch.tensor([0]))
+    batch = Batch({"grams": pad([grams]), "weights": pad([weights])}, torch.tensor([0]))
     found = explain(bag, batch, text="so good", pieces=["so", "good", "so good", "!"], said=SAID)
-    scores = bag(batch).reply.scores.detach()
+    scores = bag(batch).answers["row"].scores.detach()
     bias = bag.head.bias[scores.argmax()] - bag.head.bias.mean()
     assert found.method == "weight × n-gram" and "exact" in found.note
     assert found.maps[0].weights.sum() + bias.item() == pytest.approx(answer_score(scores).item(), abs=1e-5)
@@ -156,10 +156,10 @@ def test_a_bag_of_words_is_explained_exactly():
 
 def test_explaining_leaves_no_trace_in_the_model():
     one = model(input=TOKENS, encoder=Transformer(layers=1, heads=2), pool=Attention())
-    before = one(sentence()).reply.scores
+    before = one(sentence()).answers["row"].scores
     explain(one, sentence(), text="", pieces=WORDS, said=SAID)
     contributions(one, sentence())
-    assert torch.equal(before, one(sentence()).reply.scores)
+    assert torch.equal(before, one(sentence()).answers["row"].scores)
     assert all(parameter.grad is None for parameter in one.parameters())
 
 

@@ -12,8 +12,8 @@ from seqlab import session
 from seqlab.decoders import Causal
 from seqlab.encoders import Transformer
 from seqlab.errors import Stopped
-from seqlab.model import ModelConfig, Writer
-from seqlab.objectives import NextToken
+from seqlab.model import Model, ModelConfig
+from seqlab.objectives import CrossEntropy
 from seqlab.parts import Batch, Facts
 from seqlab.seq import Seq, mask_of
 from seqlab.training import loop as loop_module
@@ -23,18 +23,18 @@ from seqlab.training.progress import Progress
 LENGTHS = (9, 4, 2, 7, 5)
 
 
-def language_model(dropout: float) -> Writer:
+def language_model(dropout: float) -> Model:
     torch.manual_seed(0)
     body = Transformer(layers=2, heads=2, feed_forward=12, dropout=dropout)
     config = ModelConfig(input=None, encoder=None, pool=None, head=None, decoder=Causal(width=8, body=body))
-    return Writer(config, Facts(symbols={"written": 11}, outputs=0))
+    return Model(config, Facts(symbols={"written": 11}))
 
 
 def load(rows: np.ndarray) -> Batch:
     lengths = torch.tensor([LENGTHS[row] for row in rows])
     ids = torch.stack([(torch.arange(9) * (row + 2)) % 11 for row in rows.tolist()])
     mask = mask_of(lengths)
-    return Batch({}, None, torch.from_numpy(rows), written=Seq(ids[:, : mask.shape[1]], mask))
+    return Batch({}, torch.from_numpy(rows), {"written": Seq(ids[:, : mask.shape[1]], mask)})
 
 
 def gradients(workers: int, dropout: float = 0.0, steps: int = 1) -> list[torch.Tensor]:
@@ -44,7 +44,7 @@ def gradients(workers: int, dropout: float = 0.0, steps: int = 1) -> list[torch.
     crew.train()
 
     def one(replica: nn.Module, batch: Batch) -> float:
-        total = NextToken()(replica(batch), batch).total
+        total = CrossEntropy("written")(replica(batch), batch).total
         total.backward()
         return float(total.detach())
 

@@ -20,7 +20,7 @@ from seqlab.decode import score
 from seqlab.decoders import Causal
 from seqlab.encoders import Conv, Lstm, Transformer
 from seqlab.errors import Stopped, UserError
-from seqlab.model import ModelConfig, Writer
+from seqlab.model import Model, ModelConfig
 from seqlab.nn.positions import Learned
 from seqlab.parts import Facts
 from seqlab.seq import Seq
@@ -173,17 +173,17 @@ def alone(body) -> ModelConfig:
     return ModelConfig(input=None, encoder=None, pool=None, head=None, decoder=Causal(width=16, body=body))
 
 
-def writer(body) -> Writer:
+def writer(body) -> Model:
     """A language model of 20 symbols that has learnt nothing."""
     torch.manual_seed(0)
-    return Writer(alone(body), Facts(symbols={"written": 20}, outputs=0)).eval()
+    return Model(alone(body), Facts(symbols={"written": 20})).eval()
 
 
-def by_hand(model: Writer, fed: list[int], meant: int) -> float:
+def by_hand(model: Model, fed: list[int], meant: int) -> float:
     """−log p of one id after these ones alone."""
     with torch.no_grad():
         states, _ = model.decoder.advance(torch.tensor([fed]), model.decoder.start(None, 1))
-        return -float(model.decoder.vocabulary(states[0, -1]).log_softmax(-1)[meant])
+        return -float(model.decoder.answer(states[:, -1]).scores[0].log_softmax(-1)[meant])
 
 
 def test_a_window_slides_so_that_each_id_has_enough_before_it():

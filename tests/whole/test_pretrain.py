@@ -23,7 +23,7 @@ from seqlab.data.corrupt import FIRST
 from seqlab.data.text import CLS, EOS, MASK, SEP, SPECIAL
 from seqlab.encoders.both_ways import BothWays
 from seqlab.errors import Stopped, UserError
-from seqlab.parts import Batch
+from seqlab.parts import Batch, Places
 from seqlab.seq import Seq
 from seqlab.settings import preset_tree
 from seqlab.tasks.exercises import Pieces, padded
@@ -101,9 +101,9 @@ def run(trained):
 def logs_at(run, ids: list[int], place: int) -> torch.Tensor:
     """log p of every id at a place, from the model itself; of two directions, the sum of both."""
     text = padded([np.array(ids)])
-    batch = Batch({"text": text}, None, torch.tensor([0]), places=torch.tensor([place]), answers=torch.tensor([0]))
+    batch = Batch({"text": text}, torch.tensor([0]), {"places": Places(torch.tensor([place]), torch.tensor([0]))})
     with torch.no_grad():
-        return run.model.places.output(run.model(batch).vectors).log_softmax(dim=-1).sum(dim=0)
+        return run.model.places.output(run.model(batch).answers["places"].vectors).log_softmax(dim=-1).sum(dim=0)
 
 
 # Training ------------------------------------------------------------------------------------------------------------
@@ -274,8 +274,9 @@ def test_a_pair_is_judged_and_its_blanks_are_filled(run, seqlab):
     segments = [0] * (ids.index(SEP) + 1) + [1] * (len(ids) - ids.index(SEP) - 1)
     inputs = {"text": padded([np.array(ids)]), "segments": padded([np.array(segments)])}
     with torch.no_grad():
-        output = bert.model(Batch(inputs, None, torch.tensor([0]), places=torch.tensor([0]), answers=torch.tensor([0])))
-    follows = output.reply.scores.softmax(dim=-1)[0].tolist()
+        target = Places(torch.tensor([0]), torch.tensor([0]))
+        output = bert.model(Batch(inputs, torch.tensor([0]), {"places": target}))
+    follows = output.answers["row"].scores.softmax(dim=-1)[0].tolist()
 
     assert code == 0, err
     assert told["scores"] == {"NotNext": pytest.approx(follows[0], abs=1e-6), "IsNext": pytest.approx(follows[1], abs=1e-6)}
@@ -324,10 +325,10 @@ def test_a_denoising_model_writes_what_its_decoder_finds(run):
     read = padded([np.array([*bart.ids("Ann"), MASK, *bart.ids(" this morning."), EOS])])
     written = [SPECIAL.index("[BOS]")]
     with torch.no_grad():
-        memory = bart.model.remember(Batch({"text": read}, None, torch.tensor([0])))
+        memory = bart.model.encoded(Batch({"text": read}, torch.tensor([0])))[1]
         for _ in range(6):
             states, _ = bart.model.decoder.advance(torch.tensor([written]), bart.model.decoder.start(memory, 1))
-            scores = bart.model.decoder.vocabulary(states[0, -1])
+            scores = bart.model.decoder.answer(states[:, -1]).scores[0]
             scores[[number for number in range(FIRST) if number != EOS]] = -torch.inf
             written.append(int(scores.argmax()))
             if written[-1] == EOS:
@@ -345,7 +346,7 @@ def nats_by_hand(model, text: str) -> list[float]:
     if model.objective == "causal":
         with torch.no_grad():
             states, _ = model.model.decoder.advance(torch.tensor([[SEP, *ids[:-1]]]), model.model.decoder.start(None, 1))
-            logs = model.model.decoder.vocabulary(states[0]).log_softmax(dim=-1)
+            logs = model.model.decoder.answer(states[0]).scores.log_softmax(dim=-1)
         return [-float(logs[place, number]) for place, number in enumerate(ids)]
     found = []
     for place, number in enumerate(ids):
@@ -412,7 +413,7 @@ def test_a_causal_perplexity_is_that_of_its_blocks(run, folder):
         fed = ids[start - 1 : start + 32] if start else [SEP, *ids[:32]]
         with torch.no_grad():
             states, _ = model.model.decoder.advance(torch.tensor([fed[:-1]]), model.model.decoder.start(None, 1))
-            logs = model.model.decoder.vocabulary(states[0]).log_softmax(dim=-1)
+            logs = model.model.decoder.answer(states[0]).scores.log_softmax(dim=-1)
         total -= float(logs[torch.arange(len(fed) - 1), torch.tensor(fed[1:])].sum())
         grams += float(model.baseline.nats(np.array(fed))[1:].sum())
     scores = model.evaluate(str(folder / "more.txt"))
@@ -434,7 +435,7 @@ def test_ngrams_find_hidden_pieces_from_those_before_them(run, folder):
     for rows in exercise.fixed(None):
         batch = exercise.batch(rows)
         width = batch.inputs["text"].mask.shape[1]
-        for place, answer in zip(batch.places.tolist(), batch.answers.tolist(), strict=True):
+        for place, answer in zip(batch.places.positions.tolist(), batch.places.values.tolist(), strict=True):
             row, at = divmod(place, width)
             start = int(rows[row][0]) + at - 1
             before = text.values[max(int(rows[row][0]), start - 2) : start].tolist()
@@ -472,7 +473,7 @@ def test_the_vectors_of_a_blank_model_know_their_own_word(run):
     open_.load_state_dict(weights)
     ids = torch.tensor([blank.ids("Ann wakes.")])
     with torch.no_grad():
-        x = blank.model.input(Batch({"text": Seq(ids, torch.ones_like(ids, dtype=torch.bool))}, None, torch.tensor([0])))
+        x = blank.model.input(Batch({"text": Seq(ids, torch.ones_like(ids, dtype=torch.bool))}, torch.tensor([0])))
         expected = open_(x).values[0]
 
     assert isinstance(config, BothWays) and config.hides

@@ -46,13 +46,13 @@ class Line(nn.Module):
 class Error(Objective):
     """Squared error; at the calls in `faulty` it is not a number."""
 
-    name = "error"
+    name, reads = "error", "row"
 
     def __init__(self, faulty: range | tuple[int, ...] = ()) -> None:
         self.faulty, self.calls = faulty, 0
 
     def __call__(self, output: Output, batch: Batch) -> Term:
-        total = (output.reply.scores.squeeze(-1) - batch.target).square().sum()
+        total = (output.answers["row"].scores.squeeze(-1) - batch.targets["row"]).square().sum()
         self.calls += 1
         return Term(total * math.nan if self.calls in self.faulty else total, batch.size)
 
@@ -63,7 +63,7 @@ def load(rows: np.ndarray, chance: tuple[int, int] = (0, 0)) -> Batch:
     features = torch.cat([torch.sin(number), torch.cos(number), torch.sin(3 * number)], dim=1)    # B 3
     mask = torch.ones(len(rows), 1, dtype=torch.bool)
     target = features @ torch.tensor([1.0, -2.0, 0.5])
-    return Batch({"features": Seq(features.unsqueeze(1), mask)}, target, torch.from_numpy(rows))
+    return Batch({"features": Seq(features.unsqueeze(1), mask)}, torch.from_numpy(rows), {"row": target})
 
 
 def trainer(folder, config=None, *, objective=None, validate=None, batch=16, steps=20, budget=None, **more) -> Training:
@@ -132,7 +132,7 @@ def test_sgd_moves_weights_against_their_gradient_and_pulls_matrices_to_zero(tmp
     batch = load(np.arange(16))
     features = batch.inputs["features"].values[:, 0]
     weights, bias = (parameter.detach().clone() for parameter in training.model.parameters())
-    errors = 2 * (features @ weights[0] + bias - batch.target)
+    errors = 2 * (features @ weights[0] + bias - batch.targets["row"])
     wanted = [weights - 0.5 * ((errors.unsqueeze(1) * features).mean(dim=0) + 0.1 * weights), bias - 0.5 * errors.mean()]
     training.take_step()
     torch.testing.assert_close(list(training.model.parameters()), wanted)
@@ -160,7 +160,7 @@ def test_the_gradient_is_the_mean_over_examples(tmp_path, monkeypatch):
     batch = load(np.arange(16))
     features = batch.inputs["features"].values[:, 0]
     weights, bias = (parameter.detach().clone() for parameter in training.model.parameters())
-    wanted = (2 * (features @ weights[0] + bias - batch.target).unsqueeze(1) * features).mean(dim=0)
+    wanted = (2 * (features @ weights[0] + bias - batch.targets["row"]).unsqueeze(1) * features).mean(dim=0)
     monkeypatch.setattr(training, "next_rows", lambda count: iter([(0, np.arange(16))]))
     seen = []
     monkeypatch.setattr(training.optimiser, "step", lambda: seen.append(gradient(training.model)))

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqlab.decode.settings import DecodeConfig, Marks
+from seqlab.parts import Head
 
 
 def next_scores(
-    vocabulary: nn.Linear, states: Float[Tensor, "N E"], history: Int[Tensor, "N P"], config: DecodeConfig, marks: Marks
+    answer: Head, states: Float[Tensor, "N E"], history: Int[Tensor, "N P"], config: DecodeConfig, marks: Marks
 ) -> Float[Tensor, "N V"]:
     """The log-probability of each next id after `history`, -inf where it may not be written.
 
     The softmax is over the whole vocabulary and is not taken anew after ids are ruled out: what a text scores does not
     depend on what else was allowed. The end is never ruled out or priced by repetition, so something can always be written.
     """
-    scores: Tensor = vocabulary(states).log_softmax(dim=-1)
+    scores: Tensor = answer(states).scores.log_softmax(dim=-1)
     if config.no_repeat or config.repetition_penalty > 1:
         assert marks.end not in marks.banned, "with the end banned, no_repeat might leave nothing to write"
         end = scores[:, marks.end].clone()

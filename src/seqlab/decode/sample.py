@@ -54,7 +54,7 @@ def stream(
     fed, state = opening, decoder.start(memory, 1)
     for step in range(longest):
         states, state = decoder.advance(fed, state)
-        scores = next_scores(decoder.vocabulary, states[:, -1], history, config, marks)
+        scores = next_scores(decoder.answer, states[:, -1], history, config, marks)
         fed = choose(scores.unsqueeze(1), totals, rows, step).ids
         written = int(fed)
         if written == marks.end:

@@ -23,6 +23,6 @@ def score(decoder: Decoder, memory: Seq | None, written: Seq, given: int = 1) ->
     total = torch.zeros(written.rows, dtype=states.dtype, device=states.device)
     for chunk in torch.arange(len(rows), device=rows.device).split(CHUNK):
         row, place = rows[chunk], places[chunk]
-        scores = decoder.vocabulary(states[row, place - 1])                       # at most CHUNK V
+        scores = decoder.answer(states[row, place - 1]).scores                     # at most CHUNK V
         total.index_add_(0, row, -functional.cross_entropy(scores, written.values[row, place], reduction="none"))
     return total

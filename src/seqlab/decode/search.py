@@ -63,7 +63,7 @@ def write(
     front = Front(opening, longest, config, marks)
     states, state = decoder.advance(opening, decoder.start(memory, len(opening)))
     while True:
-        scores = next_scores(decoder.vocabulary, states[:, -1], front.history.flatten(0, 1), config, marks)
+        scores = next_scores(decoder.answer, states[:, -1], front.history.flatten(0, 1), config, marks)
         sources, width = front.totals.shape
         chosen = choose(scores.unflatten(0, (sources, width)), front.totals, front.rows, front.step)
         front.take(chosen)

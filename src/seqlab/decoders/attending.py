@@ -7,11 +7,11 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from seqlab.config import Positive
-from seqlab.decoders.causal import Answering, WrittenConfig, joined, linear_cost, summary_of
+from seqlab.decoders.causal import WritingDecoder, WrittenConfig, joined, linear_cost, summary_of
 from seqlab.encoders.recurrent import Lstm, RecurrentConfig, RecurrentEncoder
 from seqlab.encoders.transformer import Transformer
 from seqlab.errors import UserError
@@ -109,7 +109,7 @@ class Look(Attends):
         )
 
 
-class AttendingDecoder(Answering):
+class AttendingDecoder(WritingDecoder):
     """Ids (B U) to states (B U E), from a memory of T slots, of one slot, or of none.
 
     late (Luong et al. 2015): h[t] = body(h[t−1], w_t), v = look(h[t]), and tanh(W [h[t]; v]) is scored. Nothing seen is fed
@@ -185,7 +185,7 @@ class AttendingDecoder(Answering):
             moving["answer"] = summary.new_zeros(memory.rows, self.config.width)
         return State(fixed, moving)
 
-    def advance(self, fed: Int[Tensor, "B U"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
+    def advance(self, fed: Tensor, state: State) -> tuple[Float[Tensor, "B U E"], State]:
         vectors = self.dropout(self.embedding(fed))
         if self.told:
             vectors = joined([vectors, state.fixed["summary"].unsqueeze(1).expand(-1, fed.shape[1], -1)])

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from seqlab.config import Positive, Probability
 from seqlab.encoders.transformer import Transformer
 from seqlab.errors import UserError
 from seqlab.nn.layers import Dropout, start_linear
-from seqlab.parts import Cost, Decoder, DecoderConfig, EncoderConfig, State
+from seqlab.outputs.vocabulary import Symbols
+from seqlab.parts import Cost, Decoder, DecoderConfig, EncoderConfig, Head, State
 from seqlab.seq import Seq
 
 
@@ -43,8 +44,8 @@ class Causal(WrittenConfig, kind="causal"):
         return CausalDecoder(self, memory, symbols)
 
 
-class Answering(Decoder):
-    """What all decoders have in common: the vectors of what has been written, and the vocabulary, which may be theirs."""
+class WritingDecoder(Decoder):
+    """What decoders of ids have in common: the vectors of what has been written, and the vocabulary, which may be theirs."""
 
     def __init__(self, config: WrittenConfig, symbols: int) -> None:
         super().__init__()
@@ -58,13 +59,17 @@ class Answering(Decoder):
         """Build the vocabulary over states of this width."""
         config, symbols = self.config, self.embedding.num_embeddings
         assert isinstance(config, WrittenConfig)
-        self.vocabulary = nn.Linear(config.width if config.tied else width, symbols, bias=config.bias)
+        self.vocabulary = Symbols(config.width if config.tied else width, symbols, bias=config.bias)
         if config.tied:
             self.vocabulary.weight = self.embedding.weight
         else:
             nn.init.normal_(self.vocabulary.weight, std=width**-0.5)
         if config.bias:
             nn.init.zeros_(self.vocabulary.bias)
+
+    @property
+    def answer(self) -> Head:
+        return self.vocabulary
 
     def answer_costs(self, length: int) -> list[Cost]:
         config, symbols = self.config, self.embedding.num_embeddings
@@ -80,7 +85,7 @@ class Answering(Decoder):
         ]
 
 
-class CausalDecoder(Answering):
+class CausalDecoder(WritingDecoder):
     """Ids (B U) to states (B U E): embedding → body → vocabulary.
 
     Without a memory it is a language model, and its `body` is an ordinary causal encoder (SPEC T4). With one, the body is
@@ -110,7 +115,7 @@ class CausalDecoder(Answering):
     def start(self, memory: Seq | None, rows: int) -> State:
         return self.body.begin(rows if memory is None else memory.rows, memory)
 
-    def advance(self, fed: Int[Tensor, "B U"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
+    def advance(self, fed: Tensor, state: State) -> tuple[Float[Tensor, "B U E"], State]:
         states, state = self.body.extend(self.dropout(self.embedding(fed)), state)
         return self.output_dropout(self.project(states)), state
 

@@ -54,7 +54,7 @@ class BagInput(Input):
 
     def __init__(self, config: Bag, facts: Facts) -> None:
         super().__init__()
-        self.width = config.width or facts.outputs
+        self.width = config.width or facts.outputs["row"]
         self.embedding = nn.Parameter(torch.zeros(facts.symbols["grams"], self.width))
         if config.width is not None:
             nn.init.normal_(self.embedding, std=config.scale)

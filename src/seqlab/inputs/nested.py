@@ -95,7 +95,7 @@ class Inner(Input):
         for group in order.chunk(groups):
             longest = int(lengths[group].max())
             part = Seq(rows.values[group, :longest], rows.mask[group, :longest])
-            yield self.encoder(self.inner(Batch({FIELD: part}, None, group))), group
+            yield self.encoder(self.inner(Batch({FIELD: part}, group))), group
 
     def inner_costs(self, rows: int, length: int) -> list[Cost]:
         """Costs of `rows` inner sequences of this length, which run side by side."""

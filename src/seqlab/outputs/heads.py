@@ -65,7 +65,7 @@ class LinearHead(Head):
     def forward(self, states: Float[Tensor, "N D"]) -> Reply:
         for layer in self.hidden:
             states = self.activate(layer(self.dropout(states)))
-        return Reply(scores=self.output(self.dropout(states)))
+        return Reply(self.output(self.dropout(states)))
 
     def costs(self, length: int) -> list[Cost]:
         named = [(f"hidden.{number}", layer) for number, layer in enumerate(self.hidden)] + [("output", self.output)]
@@ -93,7 +93,7 @@ class DirectHead(Head):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, states: Float[Tensor, "N C"]) -> Reply:
-        return Reply(scores=states + self.bias)
+        return Reply(states + self.bias)
 
     def costs(self, length: int) -> list[Cost]:
         return [Cost(name="", parameters=len(self.bias), parameters_formula="c")]

@@ -78,12 +78,7 @@ class VocabularyHead(Head):
         return normed
 
     def forward(self, states: Float[Tensor, "N D"]) -> Reply:
-        """Scores (N V); of two halves the sum of their log-probabilities: what both together hold likely."""
-        scores: Tensor = self.output(self.vectors(states))
-        if self.halves:
-            ahead, back = scores.log_softmax(dim=-1).chunk(2)
-            scores = ahead + back
-        return Reply(scores=scores)
+        return Reply(self.vectors(states), self.output.weight, self.output.bias, directions=2 if self.halves else 1)
 
     def costs(self, length: int) -> list[Cost]:
         costs = []
@@ -107,3 +102,19 @@ class VocabularyHead(Head):
             )
         )
         return costs
+
+
+class Symbols(nn.Linear, Head):
+    """A score for each id of a vocabulary, straight from the states (N E): e[w] · h + b[w]. The answer of a decoder of ids."""
+
+    def forward(self, states: Float[Tensor, "N E"]) -> Reply:    # type: ignore[override]
+        return Reply(states, self.weight, self.bias)
+
+    def costs(self, length: int) -> list[Cost]:
+        bias = self.out_features if self.bias is not None else 0
+        return [
+            Cost(
+                name="", parameters=self.weight.numel() + bias, parameters_formula="V·d" + (" + V" if bias else ""),
+                work=length * self.weight.numel(), work_formula="n·d·V", memory=length * self.in_features,
+            )
+        ]

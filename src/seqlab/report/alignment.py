@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seqlab.errors import UserError
-from seqlab.model import Writer
+from seqlab.model import Model
 from seqlab.parts import Batch, record
 from seqlab.report.attention import Explanation, Map, grouped
 
@@ -58,7 +58,7 @@ for (const box of document.querySelectorAll('.align:not([data-ready])')) {
 """
 
 
-def align(model: Writer, batch: Batch, *, text: str, said: str, read: Sequence[str], written: Sequence[str]) -> Explanation:
+def align(model: Model, batch: Batch, *, text: str, said: str, read: Sequence[str], written: Sequence[str]) -> Explanation:
     """Explain what was written for the one source in `batch`, whose `written` ids are run once, teacher-forced.
 
     `read` and `written` are the pieces of both sides: one for each position of the source, one for each id after the start.
@@ -77,7 +77,7 @@ def align(model: Writer, batch: Batch, *, text: str, said: str, read: Sequence[s
     return Explanation(text=text, label=said, scores={}, maps=tuple(maps), method="attention")
 
 
-def looks(model: Writer) -> bool:
+def looks(model: Model) -> bool:
     """Whether there is an alignment to show."""
     return any(_of_decoder(name) for name in record(model).modules)
 

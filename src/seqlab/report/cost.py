@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from seqlab.model import AnyModel
+from seqlab.model import Model
 from seqlab.parts import Cost
 from seqlab.report import html
 from seqlab.report.evaluate import aligned
@@ -134,7 +134,7 @@ class Inspection:
         return html.notebook(self.to_html())
 
 
-def inspect_model(model: AnyModel, length: int, tokens: int = 0) -> Inspection:
+def inspect_model(model: Model, length: int, tokens: int = 0) -> Inspection:
     """The costs of a model, which may be without memory for its weights (`seqlab.model.sketch`)."""
     return Inspection(
         length=length,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from seqlab.encoders.wrap import Unchanged
 from seqlab.inputs.bag import BagInput
 from seqlab.inputs.nested import Inner
-from seqlab.model import Filler, Model
+from seqlab.model import Model
 from seqlab.outputs.heads import DirectHead, LinearHead
-from seqlab.parts import Batch, Filling, Input
+from seqlab.parts import Batch, Input, Output
 from seqlab.seq import Seq
 
 
@@ -26,6 +26,7 @@ def contributions(model: Model, batch: Batch, inner: bool = False) -> Float[np.n
     Signed: above zero speaks for the answer. A row an example; with `inner`, a row for each real inner sequence of a
     nested input, in reading order. Zero at the padding.
     """
+    assert model.input is not None
     reader = innermost(model.input) if inner else model.input
     calls = _gradients(model, batch, reader)
     rows, most = sum(len(call.rows) for call in calls), max(call.seq.mask.shape[1] for call in calls)
@@ -36,16 +37,19 @@ def contributions(model: Model, batch: Batch, inner: bool = False) -> Float[np.n
     return found
 
 
-def blank_contributions(model: Filler, batch: Batch, wanted: int) -> Float[np.ndarray, " T"]:
+def blank_contributions(model: Model, batch: Batch, wanted: int) -> Float[np.ndarray, " T"]:
     """What each piece of the one row of a batch adds to the score of the id `wanted` at its first place.
 
     The score is log p, of two directions the mean of both, so that scores that rise together change nothing.
     """
-    def score(output: Filling) -> Tensor:
-        sides = output.vectors.split(len(output.vectors) // (1 + model.places.halves))
-        logs = [output.vocabulary(side[:1]).float().log_softmax(dim=-1)[0, wanted] for side in sides]
+    def score(output: Output) -> Tensor:
+        reply = output.answers["places"]
+        assert reply.weight is not None
+        sides = reply.vectors.chunk(reply.directions)
+        logs = [functional.linear(side[:1], reply.weight, reply.bias).float().log_softmax(dim=-1)[0, wanted] for side in sides]
         return torch.stack(logs).mean()
 
+    assert model.input is not None
     [call] = _gradients(model, batch, model.input, score)
     shares = (call.gradient * call.seq.values).sum(dim=-1)[0]
     return shares.detach().float().cpu().numpy()
@@ -94,7 +98,7 @@ class _Call:
 
 
 def _gradients(
-    model: Model | Filler, batch: Batch, reader: Input, score: Callable[[Any], Tensor] | None = None
+    model: Model, batch: Batch, reader: Input, score: Callable[[Output], Tensor] | None = None
 ) -> list[_Call]:
     """Every call of `reader`, with the gradient of a score of the output: unless told, that of the answers."""
     rows: list[Tensor] = []
@@ -111,7 +115,7 @@ def _gradients(
     try:
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):    # cuDNN's recurrent layers can't, outside training
             output = model(batch)
-            total = score(output) if score else answer_score(output.reply.scores)
+            total = score(output) if score else answer_score(output.answers["row"].scores)
             gradients = torch.autograd.grad(total, [leaf.values for leaf in seen])
     finally:
         hook.remove()

@@ -82,7 +82,7 @@ class Classify(TaskConfig, kind="classify"):
         return facts_of(ClassifyFacts, tree)
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
-        return Facts(symbols={field: symbols for field in ("text", "characters", "grams")}, outputs=outputs)
+        return Facts(symbols={field: symbols for field in ("text", "characters", "grams")}, outputs={"row": outputs})
 
     def objectives(self, model: ModelConfig) -> Weighted:
         if model.pool is None or model.head is None:
@@ -91,7 +91,7 @@ class Classify(TaskConfig, kind="classify"):
                 why="classify gives one answer a row: the states are pooled, and a head answers.",
                 fix="Set model.pool.kind=mean and model.head.kind=linear.",
             )
-        first: Objective = SquaredError() if self.target == "number" else CrossEntropy(self.smoothing)
+        first: Objective = SquaredError() if self.target == "number" else CrossEntropy(smoothing=self.smoothing)
         terms = [(1.0, first)]
         if self.penalty > 0:
             if model.pool.kind != "structured":
@@ -128,7 +128,7 @@ class ClassifyFacts(TaskFacts):
     @property
     def parts(self) -> Facts:
         outputs = 1 if self.target == "number" else len(self.labels)
-        return Facts(symbols=self.symbols, outputs=outputs, segments=2 if self.pair else 1)
+        return Facts(symbols=self.symbols, outputs={"row": outputs}, segments=2 if self.pair else 1)
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ def make_batch(fields: dict[str, Ragged], target: np.ndarray | None, rows: np.nd
     """The examples `rows` as padded tensors."""
     inputs = {name: pad(field, rows) for name, field in fields.items() if name != "raw"}
     chosen = None if target is None else torch.from_numpy(target[rows])
-    return Batch(inputs, chosen, torch.from_numpy(rows))
+    return Batch(inputs, torch.from_numpy(rows), {} if chosen is None else {"row": chosen})
 
 
 def target_of(store: Store) -> np.ndarray:
@@ -301,12 +301,17 @@ def sizes(fields: dict[str, Ragged]) -> np.ndarray:
 
 def scores(model: nn.Module, fields: dict[str, Ragged], device: str = "cpu") -> np.ndarray:
     """The model's scores (N C) for all examples, in their order."""
-    return _for_all(model, fields, device, lambda output: output.reply.scores)
+    return _for_all(model, fields, device, lambda output: output.answers["row"].scores)
 
 
 def vectors(model: nn.Module, fields: dict[str, Ragged], device: str = "cpu") -> np.ndarray:
     """What the head reads: one pooled vector an example (N D), in their order."""
-    return _for_all(model, fields, device, lambda output: output.pooled.vector)
+    return _for_all(model, fields, device, _pooled_vector)
+
+
+def _pooled_vector(output: Output) -> Tensor:
+    assert output.pooled is not None
+    return output.pooled.vector
 
 
 @torch.no_grad()

@@ -17,8 +17,8 @@ from seqlab.data.batches import in_order
 from seqlab.data.corrupt import FIRST
 from seqlab.data.text import CLS, MASK, SEP, SPECIAL, Tokenizer
 from seqlab.errors import UserError
-from seqlab.model import Filler
-from seqlab.parts import Batch
+from seqlab.model import Model
+from seqlab.parts import Batch, Places, Reply
 from seqlab.seq import Nested, Seq
 from seqlab.tasks.exercises import INFERENCE_TOKENS, answered, padded
 from seqlab.tasks.task import chunks
@@ -237,7 +237,8 @@ def make_batch(rows: Sequence[Shown]) -> Batch:
     if any(row.segments is not None for row in rows):
         segments = [np.zeros(len(row.ids), np.int64) if row.segments is None else row.segments for row in rows]
         inputs["segments"] = padded(segments)
-    return Batch(inputs, None, torch.arange(len(rows)), places=torch.from_numpy(places), answers=torch.from_numpy(answers))
+    target = Places(torch.from_numpy(places), torch.from_numpy(answers))
+    return Batch(inputs, torch.arange(len(rows)), {"places": target})
 
 
 # What it makes of it -------------------------------------------------------------------------------------------------
@@ -256,31 +257,30 @@ Rank = Callable[[int, int, np.ndarray], tuple[Candidate, ...]]
 
 
 @torch.no_grad()
-def ask(model: Filler, rows: Sequence[Shown], rank: Rank) -> list[Said]:
+def ask(model: Model, rows: Sequence[Shown], rank: Rank) -> list[Said]:
     """What the model would put at the places of each row, in order."""
     model.eval()
     said: dict[int, Said] = {}
     for some in in_order(np.array([len(row.ids) for row in rows]), INFERENCE_TOKENS):
         output = model(make_batch([rows[place] for place in some]))
-        chances = iter(piece_scores(model, output.vectors).softmax(dim=-1).numpy())
-        follows = None if output.reply is None else output.reply.scores.softmax(dim=-1).tolist()
-        for number, row in enumerate(some.tolist()):
-            blanks = tuple(rank(row, blank, next(chances)) for blank in range(len(rows[row].places)))
-            said[row] = Said(blanks, None if follows is None else tuple(follows[number]))
+        chances = iter(piece_scores(output.answers["places"]).softmax(dim=-1).numpy())
+        row = output.answers.get("row")
+        follows = None if row is None else row.scores.softmax(dim=-1).tolist()
+        for number, place in enumerate(some.tolist()):
+            blanks = tuple(rank(place, blank, next(chances)) for blank in range(len(rows[place].places)))
+            said[place] = Said(blanks, None if follows is None else tuple(follows[number]))
     return [said[row] for row in range(len(rows))]
 
 
-def piece_scores(model: Filler, vectors: Float[Tensor, "M E"]) -> Float[Tensor, "P V"]:
+def piece_scores(reply: Reply) -> Float[Tensor, "P V"]:
     """Scores of all ids at each place, marks at −∞; of two directions, what both together hold likely."""
-    logs: Tensor = model.places.output(vectors).float().log_softmax(dim=-1)
-    if model.places.halves:
-        ahead, back = logs.chunk(2)
-        logs = ahead + back
+    logs = reply.scores.float()
+    logs = logs.log_softmax(dim=-1) if reply.directions == 1 else logs
     marks = torch.arange(logs.shape[1], device=logs.device) < FIRST
     return logs.masked_fill(marks, -torch.inf)
 
 
-def fill_all(model: Filler, words: Words, texts: Sequence[Cloze], room: int) -> list[tuple[Said, int]]:
+def fill_all(model: Model, words: Words, texts: Sequence[Cloze], room: int) -> list[tuple[Said, int]]:
     """Candidates for the blanks of texts without marks around them, and how many pieces of each text were left out.
 
     A model that has never seen a mask fills the blanks from left to right: each is asked for with the best pieces in those
@@ -312,7 +312,7 @@ def next_blank(ids: np.ndarray, filled: Sequence[int]) -> Shown:
 
 
 @torch.no_grad()
-def nats_of(model: Filler, rows: Iterable[Shown]) -> np.ndarray:
+def nats_of(model: Model, rows: Iterable[Shown]) -> np.ndarray:
     """−log p of the answers of all rows, one after the other."""
     model.eval()
     found: list[np.ndarray] = []

@@ -13,7 +13,8 @@ import torch
 
 from seqlab.data.text import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL, UNK
 from seqlab.decode import DecodeConfig, Found, Marks, decode, decode_all, stream
-from seqlab.model import Writer
+from seqlab.model import Model, device_of
+from seqlab.tasks.surprise import decoder_of
 
 MARKS = (PAD, UNK, SEP, CLS, MASK, BOS)
 """Ids that are never written."""
@@ -27,7 +28,7 @@ STEP = 1_000_003
 class Pen:
     """What writes, and within which bounds."""
 
-    model: Writer
+    model: Model
     start: int
     """What is fed before the first id."""
     endless: bool
@@ -71,13 +72,13 @@ class Pen:
         """What is written after each history before its window is full; those with equally much to read go together."""
         fed = [self.seen(history) for history in histories]
         room = [self.room(ids, most) for ids, most in zip(fed, left, strict=True)]
-        device = self.model.decoder.vocabulary.weight.device
+        device = device_of(self.model)
 
         def one(batch: Sequence[int]) -> list[Found]:
             opening = torch.tensor([fed[place] for place in batch], device=device)
             limits = torch.tensor([room[place] for place in batch], device=device)
             some = [numbers[place] for place in batch]
-            marks, decoder = self.marks(config), self.model.decoder
+            marks, decoder = self.marks(config), decoder_of(self.model)
             found = decode(decoder, None, opening, config=config, marks=marks, longest=limits, numbers=some)
             return [best[0] for best in found]
 
@@ -87,13 +88,13 @@ class Pen:
         """The same ids as `write` gives for a prompt alone, each as soon as it is there."""
         history = self.opened(prompt)
         part, left = 0, longest
-        device = self.model.decoder.vocabulary.weight.device
+        device = device_of(self.model)
         while left > 0:
             fed = self.seen(history)
             room, written = self.room(fed, left), 0
             opening = torch.tensor([fed], device=device)
             for number in stream(
-                self.model.decoder, None, opening, config=config, marks=self.marks(config), longest=room, number=STEP * part
+                decoder_of(self.model), None, opening, config=config, marks=self.marks(config), longest=room, number=STEP * part
             ):
                 history.append(number)
                 written += 1

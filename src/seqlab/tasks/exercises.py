@@ -26,7 +26,7 @@ from seqlab.data.store import Ragged
 from seqlab.data.stream import START, WIDTH, Blocks, stretches
 from seqlab.data.text import BOS, CLS, EOS, SEP, Tokenizer
 from seqlab.errors import UserError
-from seqlab.parts import Batch, Filling, Writing
+from seqlab.parts import Batch, Output, Places, Reply, meant
 from seqlab.seq import Seq, mask_of
 from seqlab.tasks.task import NO_CHANCE, Chance
 
@@ -120,7 +120,7 @@ class Continue(Exercise):
         else:
             before = [self.text.values[row[START] - 1] if row[START] else SEP for row in rows]
             written = padded([np.concatenate([[first], self.ids(row)]) for first, row in zip(before, rows, strict=True)])
-        return Batch({}, None, torch.from_numpy(rows[:, START]), written=written)
+        return Batch({}, torch.from_numpy(rows[:, START]), {"written": written})
 
 
 class Blanks(Exercise):
@@ -137,9 +137,7 @@ class Blanks(Exercise):
         width = shown.mask.shape[1]
         places = np.concatenate([row * width + one.places for row, one in enumerate(made)])
         answers = torch.from_numpy(np.concatenate([one.answers for one in made]))
-        return Batch(
-            {"text": shown}, None, torch.from_numpy(numbers), places=torch.from_numpy(places), answers=answers
-        )
+        return Batch({"text": shown}, torch.from_numpy(numbers), {"places": Places(torch.from_numpy(places), answers)})
 
     def _mask(self, ids: np.ndarray, random: np.random.Generator) -> Masked:
         begins = self.pieces.begins(ids) if self.noises.whole_words else None
@@ -171,7 +169,7 @@ class PairedBlanks(Blanks):
         made = self.masked(texts, rows[:, A_START], chance)
         inputs = {**made.inputs, "segments": padded(segments)}
         target = torch.from_numpy(rows[:, NEXT].copy())
-        return Batch(inputs, target, made.rows, places=made.places, answers=made.answers)
+        return Batch(inputs, made.rows, {"row": target, **made.targets})
 
     def fixed(self, most: int | None) -> Iterator[np.ndarray]:
         found = 0
@@ -190,9 +188,8 @@ class Everywhere(Exercise):
     def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
         text = padded([self.ids(row) for row in rows])
         places = text.mask.flatten().nonzero().squeeze(1)
-        return Batch(
-            {"text": text}, None, torch.from_numpy(rows[:, START]), places=places, answers=text.values.flatten()[places]
-        )
+        target = Places(places, text.values.flatten()[places])
+        return Batch({"text": text}, torch.from_numpy(rows[:, START]), {"places": target})
 
 
 class Repair(Exercise):
@@ -213,7 +210,7 @@ class Repair(Exercise):
             noisy = corrupt(ids, starts, random, kinds=noises.kinds, share=noises.share, span=noises.span)
             read.append(np.concatenate([noisy, [EOS]]))
             written.append(np.concatenate([[BOS], ids, [EOS]]))
-        return Batch({"text": padded(read)}, None, torch.from_numpy(rows[:, START]), written=padded(written))
+        return Batch({"text": padded(read)}, torch.from_numpy(rows[:, START]), {"written": padded(written)})
 
 
 def padded(rows: Sequence[np.ndarray]) -> Seq:
@@ -241,29 +238,30 @@ class Answered:
 
 
 @torch.no_grad()
-def answered(output: Filling | Writing, batch: Batch) -> Answered:
-    """The answers of a Filling or a Writing, one by one. Of two directions: mean nats, and what both hold likeliest."""
-    if isinstance(output, Writing):
-        assert batch.written is not None
+def answered(output: Output, batch: Batch) -> Answered:
+    """The answers at places, or those written, one by one. Of two directions: mean nats, and what both hold likeliest."""
+    if "written" in batch.targets:
         real = batch.written.mask[:, 1:]
         rows = torch.arange(len(real)).unsqueeze(1).expand_as(real)[real.cpu()]
-        nats, hits = _judged([output.states], output.targets, output.vocabulary)
+        nats, hits = _judged(output.answers["written"], meant(batch.written))
         return Answered(nats, hits, rows.numpy())
-    assert batch.answers is not None and batch.places is not None
-    sides = list(output.vectors.split(max(1, len(batch.answers))))
-    nats, hits = _judged(sides, batch.answers, output.vocabulary)
-    return Answered(nats, hits, (batch.places.cpu() // output.states.mask.shape[1]).numpy())
+    assert output.states is not None
+    nats, hits = _judged(output.answers["places"], batch.places.values)
+    return Answered(nats, hits, (batch.places.positions.cpu() // output.states.mask.shape[1]).numpy())
 
 
-def _judged(sides: Sequence[Tensor], meant: Tensor, vocabulary: torch.nn.Linear) -> tuple[np.ndarray, np.ndarray]:
-    step = max(1, SCORES // vocabulary.out_features)
+def _judged(reply: Reply, wanted: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    assert reply.weight is not None
+    step = max(1, SCORES // len(reply.weight))
+    sides = reply.vectors.split(max(1, len(wanted)))
     nats, hits = [], []
-    for start in range(0, len(meant), step):
-        wanted = meant[start : start + step]
-        logs = sum(functional.log_softmax(vocabulary(side[start : start + step]).float(), dim=-1) for side in sides)
+    for start in range(0, len(wanted), step):
+        ids = wanted[start : start + step]
+        parts = [functional.linear(side[start : start + step], reply.weight, reply.bias) for side in sides]
+        logs = sum(functional.log_softmax(part.float(), dim=-1) for part in parts)
         assert isinstance(logs, Tensor)
-        nats.append(-logs.gather(1, wanted.unsqueeze(1)).squeeze(1) / len(sides))
-        hits.append(logs.argmax(dim=-1) == wanted)
+        nats.append(-logs.gather(1, ids.unsqueeze(1)).squeeze(1) / len(sides))
+        hits.append(logs.argmax(dim=-1) == ids)
     if not nats:
         return np.zeros(0), np.zeros(0, bool)
     return torch.cat(nats).double().cpu().numpy(), torch.cat(hits).cpu().numpy()

@@ -36,14 +36,14 @@ from seqlab.encoders.recurrent import RecurrentConfig
 from seqlab.encoders.transformer import Transformer
 from seqlab.errors import UserError
 from seqlab.metrics import Metric
-from seqlab.model import ModelConfig, Writer
+from seqlab.model import Model, ModelConfig
 from seqlab.nn.positions import Learned
-from seqlab.objectives import NextToken
+from seqlab.objectives import CrossEntropy
 from seqlab.parts import Batch, EncoderConfig, Facts
 from seqlab.seq import Seq
 from seqlab.tasks.continuing import Pen
 from seqlab.tasks.ngrams import NGrams
-from seqlab.tasks.surprise import grows, row_nats, stream_nats, sums
+from seqlab.tasks.surprise import decoder_of, grows, row_nats, stream_nats, sums
 from seqlab.tasks.task import (
     NO_CHANCE,
     Chance,
@@ -108,7 +108,7 @@ class Generate(TaskConfig, kind="generate"):
         return facts_of(GenerateFacts, tree)
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
-        return Facts(symbols={"written": symbols}, outputs=0)
+        return Facts(symbols={"written": symbols})
 
     def objectives(self, model: ModelConfig) -> Weighted:
         if model.decoder is None or model.input is not None:
@@ -130,7 +130,7 @@ class Generate(TaskConfig, kind="generate"):
                 why="Every id of a block has a position of its own.",
                 fix=f"Set model.decoder.body.positions.length={self.context}, or task.context={limit}.",
             )
-        return [(1.0, NextToken(self.smoothing, self.sampled))]
+        return [(1.0, CrossEntropy("written", self.smoothing, self.sampled))]
 
     def epochs(self, rows: int) -> float:
         for most, epochs in ((2_000, 40), (10_000, 25), (50_000, 15), (200_000, 8), (1_000_000, 3)):
@@ -177,7 +177,7 @@ class GenerateFacts(TaskFacts):
 
     @property
     def parts(self) -> Facts:
-        return Facts(symbols=self.symbols, outputs=0)
+        return Facts(symbols=self.symbols)
 
     @property
     def amount(self) -> str:
@@ -348,13 +348,14 @@ class GeneratePrepared(Prepared):
         if self.facts.flow == "rows":
             some = pad(written, rows)
             assert isinstance(some, Seq)
-            return Batch({}, None, torch.from_numpy(rows), written=some)
+            return Batch({}, torch.from_numpy(rows), {"written": some})
         ids = torch.from_numpy(stretches(written.values, rows, self.facts.opening))
         whole = torch.ones(ids.shape, dtype=torch.bool)
-        return Batch({}, None, torch.from_numpy(rows[:, START]), written=Seq(ids, whole), follows=bool(rows[0, FOLLOWS]))
+        target = Seq(ids, whole)
+        return Batch({}, torch.from_numpy(rows[:, START]), {"written": target}, follows=bool(rows[0, FOLLOWS]))
 
     def validate(self, model: nn.Module, device: str) -> Checked:
-        assert isinstance(model, Writer)
+        assert isinstance(model, Model)
         written, units = checked_part(self.stores["valid"])
         nats = sums(all_nats(model, written, self.facts, self.task), written.offsets)
         loss = float(nats.sum() / foreseen(written, self.facts))
@@ -363,7 +364,7 @@ class GeneratePrepared(Prepared):
         sample = self.sample(model)
         return Checked(score, loss, {"valid_loss": loss, **scores}, sample)
 
-    def sample(self, model: Writer) -> str:
+    def sample(self, model: Model) -> str:
         """A few words out of nothing, with the same chance each time."""
         pen = pen_for(model, self.facts, self.task)
         ids = pen.write([[]], SAMPLE, SAMPLED[self.facts.unit])[0]
@@ -387,7 +388,7 @@ def checked_part(store: Store) -> tuple[Ragged, np.ndarray]:
     return Ragged(np.asarray(written.values[: written.offsets[rows]], np.int64), written.offsets[: rows + 1]), units
 
 
-def all_nats(model: Writer, written: Ragged, facts: GenerateFacts, task: Generate) -> np.ndarray:
+def all_nats(model: Model, written: Ragged, facts: GenerateFacts, task: Generate) -> np.ndarray:
     """−log p of each id, the mark of the start having none."""
     if facts.flow == "rows":
         return row_nats(model, written)
@@ -405,9 +406,9 @@ def foreseen(written: Ragged, facts: GenerateFacts) -> int:
     return len(written.values) - (written.rows if facts.flow == "rows" else 0)
 
 
-def pen_for(model: Writer, facts: GenerateFacts, task: Generate) -> Pen:
+def pen_for(model: Model, facts: GenerateFacts, task: Generate) -> Pen:
     """The model, ready to write."""
     model.eval()
     rows = facts.flow == "rows"
-    window = (facts.longest if rows else task.context) if grows(model.decoder) else None
+    window = (facts.longest if rows else task.context) if grows(decoder_of(model)) else None
     return Pen(model, facts.opening, endless=not rows, window=window)

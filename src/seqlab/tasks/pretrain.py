@@ -22,8 +22,8 @@ from seqlab.data.text import SEP, Tokenizer
 from seqlab.encoders import BothWays
 from seqlab.errors import UserError
 from seqlab.metrics import Metric
-from seqlab.model import Filler, ModelConfig, Writer
-from seqlab.objectives import CrossEntropy, Fill, Halves, NextToken
+from seqlab.model import Model, ModelConfig
+from seqlab.objectives import CrossEntropy, Halves
 from seqlab.outputs import Vocabulary
 from seqlab.parts import Batch, Facts
 from seqlab.tasks.exercises import (
@@ -136,9 +136,8 @@ class Pretrain(TaskConfig, kind="pretrain"):
     def parts(self, symbols: int) -> Facts:
         """What the parts of a model need to know when there are so many symbols."""
         both = self.objective == "masked+next"
-        return Facts(
-            symbols={"text": symbols, "written": symbols}, outputs=2 if both else 0, segments=2 if both else 1, joint=True
-        )
+        outputs = {"places": symbols} | ({"row": 2} if both else {})
+        return Facts(symbols={"text": symbols, "written": symbols}, outputs=outputs, segments=2 if both else 1, joint=True)
 
     def exercise(self, text: Ragged, pieces: Pieces) -> Exercise:
         noises = Noises(self.masking, self.whole_words, self.noises, self.span)
@@ -165,9 +164,11 @@ class Pretrain(TaskConfig, kind="pretrain"):
         if self.objective in ("blank", "both-ways"):
             self._refuse_seeing(model)
         if writes:
-            return [(1.0, NextToken(sampled=self.sampled))]
+            return [(1.0, CrossEntropy("written", sampled=self.sampled))]
         more: Weighted = [(self.next_weight, CrossEntropy())] if self.objective == "masked+next" else []
-        return [(1.0, Fill(self.sampled)), *more, *([(self.halves_weight, Halves(SEP))] if self.halves_weight else [])]
+        if self.halves_weight:
+            more.append((self.halves_weight, Halves(SEP)))
+        return [(1.0, CrossEntropy("places", sampled=self.sampled)), *more]
 
     def _refuse_seeing(self, model: ModelConfig) -> None:
         """A model that sees the word it has to find learns nothing."""
@@ -306,7 +307,7 @@ class PretrainPrepared(Prepared):
         return self.task.exercise(store.fields["text"], self.pieces), store.fields["text"].offsets, sentence_units(store)
 
     def validate(self, model: nn.Module, device: str) -> Checked:
-        assert isinstance(model, Filler | Writer)
+        assert isinstance(model, Model)
         exercise, offsets, units = self.checked("valid")
         tally = scored(model, exercise, CHECKED, device)
         said, meant = tally.for_metrics(offsets, units)

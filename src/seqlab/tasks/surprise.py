@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from seqlab.data.batches import in_order
 from seqlab.data.store import Ragged, pad
-from seqlab.model import Writer
-from seqlab.parts import Batch, Decoder
+from seqlab.model import Model, device_of
+from seqlab.parts import Batch, Decoder, Reply, meant
 from seqlab.seq import Seq
 
 TOKENS = 16_384
@@ -37,7 +37,7 @@ Nats = Float[np.ndarray, " T"]
 
 def grows(decoder: Decoder) -> bool:
     """Whether the state is larger after two ids than after one, so that text can't be read on for ever."""
-    device = decoder.vocabulary.weight.device
+    device = device_of(decoder)
     fed = torch.zeros(1, 1, dtype=torch.long, device=device)
     with torch.no_grad():
         _, one = decoder.advance(fed, decoder.start(None, 1))
@@ -46,10 +46,10 @@ def grows(decoder: Decoder) -> bool:
 
 
 @torch.no_grad()
-def stream_nats(model: Writer, ids: Int[np.ndarray, " T"], opening: int, context: int, stride: int | None = None) -> Nats:
+def stream_nats(model: Model, ids: Int[np.ndarray, " T"], opening: int, context: int, stride: int | None = None) -> Nats:
     """−log p of each id of a running text; `opening` stands before the first. `stride` is half the context unless told."""
     model.eval()
-    decoder = model.decoder
+    decoder = decoder_of(model)
     before = np.concatenate([[opening], ids[:-1]]).astype(np.int64)                # fed at the place of each id
     if not grows(decoder):
         return _read_on(decoder, before, ids.astype(np.int64))
@@ -69,7 +69,7 @@ def _read_on(decoder: Decoder, before: Int[np.ndarray, " T"], ids: Int[np.ndarra
     for start in range(0, stretch + warm, CHUNK):
         some = places[:, start : start + CHUNK]
         states, state = decoder.advance(_on(decoder, before[some]), state)
-        nats = nats_of(decoder.vocabulary, states.flatten(0, 1), _on(decoder, ids[some].ravel()))
+        nats = nats_of(decoder.answer(states.flatten(0, 1)), _on(decoder, ids[some].ravel()))
         found.append(nats.reshape(some.shape))
     first, *others = np.concatenate(found, axis=1)                                 # each has stretch + warm ids
     return np.concatenate([first, *(other[warm:] for other in others)])[: len(ids)]
@@ -85,34 +85,39 @@ def _slide(decoder: Decoder, before: Int[np.ndarray, " T"], ids: Int[np.ndarray,
         states, _ = decoder.advance(_on(decoder, before[places]), decoder.start(None, len(some)))
         for row, start in enumerate(some.tolist()):
             new = slice(done - start, window)
-            nats[done : start + window] = nats_of(decoder.vocabulary, states[row, new], _on(decoder, ids[done : start + window]))
+            nats[done : start + window] = nats_of(decoder.answer(states[row, new]), _on(decoder, ids[done : start + window]))
             done = start + window
     return nats
 
 
 @torch.no_grad()
-def row_nats(model: Writer, rows: Ragged) -> Nats:
+def row_nats(model: Model, rows: Ragged) -> Nats:
     """−log p of each id of rows that begin with the mark of the start, which has 0; in the order of `rows.values`."""
     model.eval()
     nats = np.zeros(len(rows.values))
     for some in in_order(rows.sizes(), TOKENS):
         written = pad(rows, some)
         assert isinstance(written, Seq)
-        batch = Batch({}, None, torch.from_numpy(some), written=written).to(model.decoder.vocabulary.weight.device)
-        writing = model(batch)
-        found = nats_of(writing.vocabulary, writing.states, writing.targets)
+        batch = Batch({}, torch.from_numpy(some), {"written": written}).to(device_of(model))
+        found = nats_of(model(batch).answers["written"], meant(batch.written))
         ends = np.cumsum(written.lengths.numpy() - 1)
         for row, part in zip(some.tolist(), np.split(found, ends[:-1]), strict=True):
             nats[rows.offsets[row] + 1 : rows.offsets[row + 1]] = part
     return nats
 
 
-def nats_of(vocabulary: nn.Linear, states: Float[Tensor, "N E"], meant: Int[Tensor, " N"]) -> Float[np.ndarray, " N"]:
+def decoder_of(model: Model) -> Decoder:
+    assert model.decoder is not None
+    return model.decoder
+
+
+def nats_of(reply: Reply, meant: Int[Tensor, " N"]) -> Float[np.ndarray, " N"]:
     """−log p of each id that was meant, the scores of a part of the positions at a time."""
-    rows = max(1, SCORES // vocabulary.out_features)
+    assert reply.weight is not None
+    rows = max(1, SCORES // len(reply.weight))
     parts = [
-        functional.cross_entropy(vocabulary(some).float(), ids, reduction="none")
-        for some, ids in zip(states.split(rows), meant.split(rows), strict=True)
+        functional.cross_entropy(functional.linear(some, reply.weight, reply.bias).float(), ids, reduction="none")
+        for some, ids in zip(reply.vectors.split(rows), meant.split(rows), strict=True)
     ]
     return torch.cat(parts).double().cpu().numpy()
 
@@ -125,4 +130,4 @@ def sums(nats: Nats, offsets: Int[np.ndarray, " O"]) -> Float[np.ndarray, " N"]:
 
 
 def _on(decoder: Decoder, numbers: np.ndarray) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(numbers)).to(decoder.vocabulary.weight.device)
+    return torch.from_numpy(np.ascontiguousarray(numbers)).to(device_of(decoder))

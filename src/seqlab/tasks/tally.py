@@ -12,8 +12,8 @@ from torch.nn import functional
 from seqlab.data.documents import NEXT
 from seqlab.data.store import Store
 from seqlab.data.text import EOS, PAD
-from seqlab.model import Filler, Writer
-from seqlab.parts import Batch
+from seqlab.model import Model
+from seqlab.parts import Batch, Reply, meant
 from seqlab.seq import Seq
 from seqlab.tasks.exercises import Answered, Continue, Everywhere, Exercise, PairedBlanks, answered
 from seqlab.tasks.ngrams import NGrams
@@ -61,7 +61,7 @@ Judge = Callable[[Batch], tuple[Answered, np.ndarray | None]]
 
 
 @torch.no_grad()
-def scored(model: Filler | Writer, exercise: Exercise, most: int | None, device: str = "cpu") -> Tally:
+def scored(model: Model, exercise: Exercise, most: int | None, device: str = "cpu") -> Tally:
     """The exercise done by the model, on the first `most` ids of its text; hidden is what chance hides at seed 0."""
     model.eval()
     place = torch.device(device)
@@ -69,7 +69,7 @@ def scored(model: Filler | Writer, exercise: Exercise, most: int | None, device:
     def judge(batch: Batch) -> tuple[Answered, np.ndarray | None]:
         output = model(batch.to(place))
         found = answered(output, batch.to(place))
-        return found, None if batch.target is None else output.reply.scores.argmax(dim=-1).cpu().numpy()
+        return found, _argmax(output.answers.get("row"))
 
     return _counted(exercise, most, judge)
 
@@ -83,22 +83,23 @@ def foreseen(ngrams: NGrams, exercise: Exercise, most: int | None) -> Tally:
     common = int(np.concatenate(follows).mean() > 0.5)
 
     def judge(batch: Batch) -> tuple[Answered, np.ndarray | None]:
-        return gram_answered(ngrams, batch), None if batch.target is None else np.full(batch.size, common)
+        return gram_answered(ngrams, batch), np.full(batch.size, common) if "row" in batch.targets else None
 
     return _counted(exercise, most, judge)
 
 
 def gram_answered(ngrams: NGrams, batch: Batch) -> Answered:
     """The answers of n-grams to a batch. A mark that no text has stands before each row, so that rows do not mix."""
-    read = batch.written or batch.inputs["text"]
+    written = batch.targets.get("written")
+    read = written or batch.inputs["text"]
     assert isinstance(read, Seq)
     wanted, values = read.mask.clone(), read.values.clone()
-    if batch.places is None or batch.answers is None:
+    if written is not None:
         wanted[:, 0] = False                                    # fed, not written
     else:
         wanted[:] = False
-        wanted.view(-1)[batch.places] = True
-        values.view(-1)[batch.places] = batch.answers
+        wanted.view(-1)[batch.places.positions] = True
+        values.view(-1)[batch.places.positions] = batch.places.values
     real = functional.pad(read.mask, (1, 0), value=True)
     ids, asked = (functional.pad(one, (1, 0), value=PAD)[real].numpy() for one in (values, wanted))
     rows = torch.arange(len(values)).unsqueeze(1).expand_as(values)[wanted]
@@ -112,18 +113,22 @@ def _counted(exercise: Exercise, most: int | None, judge: Judge) -> Tally:
     for rows in exercise.fixed(most):
         batch = exercise.batch(rows)
         found, said = judge(batch)
-        if batch.written is not None:
+        if "written" in batch.targets:
             found = _without_end(found, batch.written)
         counts = np.zeros((len(rows), 5))
         np.add.at(counts[:, HITS], found.rows, found.hits)
         np.add.at(counts[:, NATS], found.rows, found.nats)
         np.add.at(counts[:, PIECES], found.rows, 1)
-        if batch.target is not None and said is not None:
-            counts[:, RIGHT], counts[:, ASKED] = said == batch.target.numpy(), 1
+        if said is not None:
+            counts[:, RIGHT], counts[:, ASKED] = said == meant(batch.targets["row"]).numpy(), 1
         for row, (start, width, _) in enumerate(rows.tolist() if everywhere else ()):
             nats[start : start + width] = found.nats[found.rows == row]
         tallies.append(counts)
     return Tally(np.concatenate(tallies), nats)
+
+
+def _argmax(reply: Reply | None) -> np.ndarray | None:
+    return None if reply is None else reply.scores.argmax(dim=-1).cpu().numpy()
 
 
 def _without_end(found: Answered, written: Seq) -> Answered:

@@ -25,8 +25,8 @@ from seqlab.data.text import BOS, CLS, EOS, MASK, PAD, SEP, UNK, Characters, Tok
 from seqlab.decode import DecodeConfig, Found, Marks, by_length, decode, decode_all
 from seqlab.errors import UserError
 from seqlab.metrics import Metric
-from seqlab.model import ModelConfig, Writer
-from seqlab.objectives import NextToken
+from seqlab.model import Model, ModelConfig
+from seqlab.objectives import CrossEntropy
 from seqlab.parts import Batch, Facts
 from seqlab.seq import Seq
 from seqlab.tasks import word_table
@@ -98,7 +98,7 @@ class Translate(TaskConfig, kind="translate"):
         return facts_of(TranslateFacts, tree)
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
-        return Facts(symbols={"text": symbols, "written": symbols}, outputs=0, joint=self.joint is not False)
+        return Facts(symbols={"text": symbols, "written": symbols}, joint=self.joint is not False)
 
     def objectives(self, model: ModelConfig) -> Weighted:
         if model.decoder is None:
@@ -113,7 +113,7 @@ class Translate(TaskConfig, kind="translate"):
                 why="translate reads the pieces of a text, one after the other.",
                 fix="Set model.input.kind=tokens.",
             )
-        return [(1.0, NextToken(self.smoothing))]
+        return [(1.0, CrossEntropy("written", self.smoothing))]
 
     def epochs(self, rows: int) -> float:
         for most, epochs in ((3_000, 60), (10_000, 40), (50_000, 20), (200_000, 10), (1_000_000, 4)):
@@ -167,7 +167,7 @@ class TranslateFacts(TaskFacts):
 
     @property
     def parts(self) -> Facts:
-        return Facts(symbols=self.symbols, outputs=0, joint=self.joint)
+        return Facts(symbols=self.symbols, joint=self.joint)
 
 
 # Both sides as numbers -------------------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ class TranslatePrepared(Prepared):
         return items_of(self.stores["valid"]).some(TRANSLATED)
 
     def validate(self, model: nn.Module, device: str) -> Checked:
-        assert isinstance(model, Writer)
+        assert isinstance(model, Model)
         items, store = self.items, self.stores["valid"]
         loss = nats(model, store.fields, device)
         found = search_all(model, store.fields["text"].take(items.rows), DecodeConfig(), self.facts, device)
@@ -416,7 +416,7 @@ def make_batch(fields: dict[str, Ragged], rows: np.ndarray) -> Batch:
     read = pad(fields["text"], rows)
     written = pad(fields["written"], rows) if "written" in fields else None
     assert isinstance(read, Seq) and (written is None or isinstance(written, Seq))
-    return Batch({"text": read}, None, torch.from_numpy(rows), written=written)
+    return Batch({"text": read}, torch.from_numpy(rows), {} if written is None else {"written": written})
 
 
 @lru_cache(maxsize=2)
@@ -436,19 +436,19 @@ def without_stop(read: Seq, stop: int, chosen: Bool[Tensor, " B"]) -> Seq:
 
 
 @torch.no_grad()
-def nats(model: Writer, fields: dict[str, Ragged], device: str = "cpu") -> float:
+def nats(model: Model, fields: dict[str, Ragged], device: str = "cpu") -> float:
     """−log p of the targets, per id that is written, the mark of the end included."""
     model.eval()
     total, count = 0.0, 0
     for rows in in_order(np.maximum(fields["text"].sizes(), fields["written"].sizes()), INFERENCE_TOKENS):
         batch = make_batch(fields, rows).to(torch.device(device))
-        term = NextToken()(model(batch), batch)
+        term = CrossEntropy("written")(model(batch), batch)
         total, count = total + float(term.total), count + term.count
     return total / count
 
 
 def search_all(
-    model: Writer, sources: Ragged, config: DecodeConfig, facts: TranslateFacts, device: str = "cpu"
+    model: Model, sources: Ragged, config: DecodeConfig, facts: TranslateFacts, device: str = "cpu"
 ) -> list[list[Found]]:
     """The n best that decoding finds for each source, in order."""
     model.eval()
@@ -460,8 +460,9 @@ def search_all(
         assert isinstance(read, Seq)
         opening = MARKS.opening([[]] * len(rows)).to(place)
         longest = limits(read.lengths, config, facts)
+        assert model.decoder is not None
         return decode(
-            model.decoder, model.remember(batch), opening, config=config, marks=MARKS, longest=longest, numbers=list(rows)
+            model.decoder, model.encoded(batch)[1], opening, config=config, marks=MARKS, longest=longest, numbers=list(rows)
         )
 
     return decode_all(by_length(sources.sizes().tolist()), one, config.workers if device == "cpu" else 1)

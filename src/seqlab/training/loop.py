@@ -22,7 +22,7 @@ from seqlab.data.batches import Plan, Position
 from seqlab.errors import MachineError, Stopped, UserError
 from seqlab.files import clear_unfinished, disk_trouble, write_text
 from seqlab.memory import keep_big_blocks
-from seqlab.parts import Batch, Filling, Objective, Output, State, Writing
+from seqlab.parts import Batch, Objective, Output, State
 from seqlab.tasks.task import Chance, Checked
 from seqlab.training.budget import Budget
 from seqlab.training.checkpoint import Checkpoints, fill, optimiser_tensors, restore_optimiser, save_weights, weights_of
@@ -229,14 +229,14 @@ class Training:
         if counters.skipped_in_a_row == FAULTS_IN_A_ROW:
             self.retreat()
 
-    def output(self, model: nn.Module, batch: Batch) -> Output | Writing | Filling:
+    def output(self, model: nn.Module, batch: Batch) -> Output:
         """What the model makes of a batch. Rows that go on in the next batch take their state along, cut off from the past."""
         if not self.plan.carries:
-            given: Output | Writing | Filling = model(batch)
-            return given
-        writing: Writing = model(batch, self.carried if batch.follows else None)
-        self.carried = forgetting(writing.state.detach())
-        return writing
+            return model(batch)    # type: ignore[no-any-return]
+        output: Output = model(batch, self.carried if batch.follows else None)
+        assert output.state is not None
+        self.carried = forgetting(output.state.detach())
+        return output
 
     def next_rows(self, batches: int) -> Iterator[tuple[int, np.ndarray]]:
         """The epoch and the rows of the next batches; the position moves with them."""
@@ -411,9 +411,9 @@ def _step_of(line: str) -> float:
 
 def _tokens(batch: Batch) -> int:
     """Real positions in a batch, those of the innermost level; what is written counts where something is."""
-    if batch.written is not None:
+    if "written" in batch.targets:
         return int(batch.written.mask[:, 1:].sum())
-    field: Any = next(iter(batch.inputs.values()))
+    field = next(iter(batch.inputs.values()))
     return int(getattr(field, "inner", field).mask.sum())
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from seqlab.data.read import Role, Row
 from seqlab.data.store import Ragged, Store
 from seqlab.errors import UserError
-from seqlab.model import Model
 from seqlab.report.attention import Explanation, explain
 from seqlab.report.evaluate import Scores, evaluate_labels, evaluate_numbers, majority, training_mean
 from seqlab.report.page import Example
@@ -70,7 +69,6 @@ class ClassifyRun(Run):
     """A trained classifier."""
 
     facts: ClassifyFacts
-    model: Model    # type: ignore[assignment]
     echoes = True
 
     def __init__(self, folder: Path, settings: Settings, facts: TaskFacts) -> None:

@@ -20,7 +20,6 @@ from seqlab.data.stream import TEXT, encode_text, split_text
 from seqlab.data.text import BOS, Tokenizer
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
-from seqlab.model import Writer
 from seqlab.parts import record
 from seqlab.report.attention import Explanation, Map
 from seqlab.report.evaluate import Scores, evaluate_language_model
@@ -30,7 +29,7 @@ from seqlab.tasks import generate
 from seqlab.tasks.continuing import Pen
 from seqlab.tasks.generate import SAMPLE, Generate, GenerateFacts, Reading
 from seqlab.tasks.ngrams import NGrams
-from seqlab.tasks.surprise import sums
+from seqlab.tasks.surprise import decoder_of, sums
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, same_columns, texts_of
 from seqlab.tasks.text_files import load_tokenizer, open_table
 from seqlab.uses.run import BASELINE, Findings, Run, Text, TextScore
@@ -65,7 +64,6 @@ class GenerateRun(Run):
 
     together = 256
     facts: GenerateFacts
-    model: Writer    # type: ignore[assignment]
 
     def __init__(self, folder: Path, settings: Settings, facts: TaskFacts) -> None:
         super().__init__(folder, settings, facts)
@@ -221,7 +219,8 @@ class GenerateRun(Run):
         )
         fed = torch.tensor([[self.facts.opening, *ids][-most - 1 :]])
         with record(self.model) as tapes, torch.no_grad():
-            self.model.decoder.advance(fed[:, :-1], self.model.decoder.start(None, 1))
+            decoder = decoder_of(self.model)
+            decoder.advance(fed[:, :-1], decoder.start(None, 1))
         before = self._shown(self.facts.opening) if len(ids) <= most else pieces[-most - 1]
         looked = layer_maps([tape[-1][0].float().cpu().numpy() for tape in tapes.values() if tape], [before, *pieces[-most:-1]])
         whole, unit = (len(ids), "word") if self.facts.unit == "word" else (len(text), "character")

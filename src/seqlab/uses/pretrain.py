@@ -21,7 +21,6 @@ from seqlab.decode import DecodeConfig, Found, Marks, decode, decode_all
 from seqlab.decode.many import by_length
 from seqlab.encoders.both_ways import BothWaysEncoder
 from seqlab.errors import UserError
-from seqlab.model import Filler, Writer
 from seqlab.parts import Batch
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores, evaluate_pieces
@@ -48,7 +47,7 @@ from seqlab.tasks.continuing import Pen
 from seqlab.tasks.exercises import INFERENCE_TOKENS, Exercise, Pieces, padded
 from seqlab.tasks.ngrams import NGrams
 from seqlab.tasks.pretrain import Pretrain, PretrainFacts, PretrainPrepared
-from seqlab.tasks.surprise import grows, stream_nats
+from seqlab.tasks.surprise import decoder_of, grows, stream_nats
 from seqlab.tasks.tally import Tally, foreseen, scored
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, same_columns
 from seqlab.tasks.text_files import load_tokenizer, open_table
@@ -65,7 +64,6 @@ class PretrainRun(Run):
 
     together = 256
     facts: PretrainFacts
-    model: Filler | Writer    # type: ignore[assignment]
 
     def __init__(self, folder: Path, settings: Settings, facts: TaskFacts) -> None:
         super().__init__(folder, settings, facts)
@@ -91,18 +89,8 @@ class PretrainRun(Run):
         return "the" if self.objective == "causal" else self.task.example
 
     @cached_property
-    def filler(self) -> Filler:
-        assert isinstance(self.model, Filler)
-        return self.model
-
-    @cached_property
-    def writer(self) -> Writer:
-        assert isinstance(self.model, Writer)
-        return self.model
-
-    @cached_property
     def pen(self) -> Pen:
-        return Pen(self.writer, SEP, endless=True, window=self.context if grows(self.writer.decoder) else None)
+        return Pen(self.model, SEP, endless=True, window=self.context if grows(decoder_of(self.model)) else None)
 
     @cached_property
     def baseline(self) -> NGrams | None:
@@ -179,7 +167,7 @@ class PretrainRun(Run):
             return self.words.ranked(chances, fits[blank])
 
         return [
-            self._answer(some, said, row.cut) for some, said, row in zip(clozes, ask(self.filler, rows, rank), rows, strict=True)
+            self._answer(some, said, row.cut) for some, said, row in zip(clozes, ask(self.model, rows, rank), rows, strict=True)
         ]
 
     def as_shown(self, clozes: Sequence[Cloze]) -> Shown:
@@ -190,7 +178,7 @@ class PretrainRun(Run):
     def _filled_in_turn(self, texts: Sequence[str]) -> list[Filled]:
         """The bare text, blank after blank from left to right."""
         clozes = [self._cut(text) for text in texts]
-        found = fill_all(self.filler, self.words, clozes, self.context)
+        found = fill_all(self.model, self.words, clozes, self.context)
         return [self._answer([cloze], said, cut) for cloze, (said, cut) in zip(clozes, found, strict=True)]
 
     def _answer(self, clozes: Sequence[Cloze], said: Said, cut: int) -> Filled:
@@ -238,11 +226,11 @@ class PretrainRun(Run):
 
         def one(places: Sequence[int]) -> list[list[Found]]:
             read = padded([rows[place] for place in places])
-            memory = self.writer.remember(Batch({"text": read}, None, torch.tensor(places)))
+            memory = self.model.encoded(Batch({"text": read}, torch.tensor(places)))[1]
             opening, longest = MARKS.opening([[]] * len(places)), how.limits(read.lengths)
-            return decode(self.writer.decoder, memory, opening, config=how, marks=MARKS, longest=longest, numbers=list(places))
+            return decode(decoder_of(self.model), memory, opening, config=how, marks=MARKS, longest=longest, numbers=list(places))
 
-        self.writer.eval()
+        self.model.eval()
         return decode_all(by_length([len(row) for row in rows]), one, how.workers)
 
     def ids(self, text: str) -> list[int]:
@@ -284,9 +272,9 @@ class PretrainRun(Run):
     def nats(self, ids: np.ndarray) -> np.ndarray:
         """−log p of each id of a text."""
         if self.objective == "causal":
-            return stream_nats(self.writer, ids, SEP, self.context)
+            return stream_nats(self.model, ids, SEP, self.context)
         asked = all_at_once if self.objective in ("blank", "both-ways") else each_hidden
-        return nats_of(self.filler, asked(ids, self.context))
+        return nats_of(self.model, asked(ids, self.context))
 
     def evaluate(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None) -> Scores:
         """Every metric of the objective on a whole text, with its interval and the n-grams beside it."""
@@ -346,10 +334,10 @@ class PretrainRun(Run):
         model = self.model
         if self.objective == "causal":
             fed = padded([np.concatenate([[SEP], block]) for block in blocks])
-            return self.writer.decoder.advance(fed.values, self.writer.decoder.start(None, len(blocks)))[0]
+            return decoder_of(self.model).advance(fed.values, decoder_of(self.model).start(None, len(blocks)))[0]
         around = {"denoise": ([], [EOS]), "blank": ([], []), "both-ways": ([], [])}.get(self.objective, ([CLS], [SEP]))
         read = padded([np.concatenate([around[0], block, around[1]]) for block in blocks])
-        batch = Batch({"text": read}, None, torch.arange(len(blocks)))
+        batch = Batch({"text": read}, torch.arange(len(blocks)))
         assert model.input is not None and model.encoder is not None
         vectors = model.input(batch)
         encoder = model.encoder

@@ -20,6 +20,7 @@ from seqlab.report.page import Example
 from seqlab.tasks.cloze import BLANK, around, make_batch, next_blank, piece_scores
 from seqlab.tasks.exercises import Exercise, padded
 from seqlab.tasks.pretrain import CHECKED, PretrainPrepared
+from seqlab.tasks.surprise import decoder_of
 from seqlab.tasks.tally import NATS, PIECES, Tally, scored
 from seqlab.uses.generate import layer_maps
 from seqlab.uses.pretrain_answers import Filled
@@ -49,7 +50,7 @@ def explain(run: PretrainRun, text: Text) -> Explanation:
     parts = [text] if isinstance(text, str) else list(text)
     if run.objective in BARE and BLANK not in "".join(parts):
         return _surprise(run, run.single([text])[0])
-    if len(parts) == 1 and BLANK not in parts[0] and record(run.filler).modules:
+    if len(parts) == 1 and BLANK not in parts[0] and record(run.model).modules:
         return _filled(run, parts, Filled(run.single(parts)[0], ()))
     [answer] = run.predict([text])
     assert isinstance(answer, Filled)
@@ -65,8 +66,8 @@ def _filled(run: PretrainRun, parts: Sequence[str], answer: Filled) -> Explanati
         row = run.as_shown(clozes)
     pieces = [SPECIAL[number] if number < len(SPECIAL) else run.words.shown(number) for number in row.ids.tolist()]
     batch = make_batch([row])
-    with record(run.filler) as tapes, torch.no_grad():
-        run.filler(batch)
+    with record(run.model) as tapes, torch.no_grad():
+        run.model(batch)
     maps = attention_maps({name: tape for name, tape in tapes.items() if tape}, pieces)
     first = answer.blanks[0] if answer.blanks else None
     scores = {first.token: first.score, **dict(first.others)} if first else answer.scores or {}
@@ -80,7 +81,7 @@ def _filled(run: PretrainRun, parts: Sequence[str], answer: Filled) -> Explanati
             fix=f"Write {BLANK} where a word is missing.",
         )
     assert first is not None
-    weights = blank_contributions(run.filler, batch, first.id)
+    weights = blank_contributions(run.model, batch, first.id)
     name = f"what each piece adds to the score of “{first.token}” at the first blank"
     shown = Map(name=name, kind="tokens", weights=weights, pieces=tuple(pieces), signed=True)
     note = " ".join(part for part in (NONE + FIRST_ORDER, answer.note) if part)
@@ -98,8 +99,8 @@ def _surprise(run: PretrainRun, text: str) -> Explanation:
     looked: list[Map] = []
     if run.objective == "causal":
         fed = torch.tensor([[SEP, *ids.tolist()][-most - 1 : -1]])
-        decoder = run.writer.decoder
-        with record(run.writer) as tapes, torch.no_grad():
+        decoder = decoder_of(run.model)
+        with record(run.model) as tapes, torch.no_grad():
             decoder.advance(fed, decoder.start(None, 1))
         before = [SPECIAL[SEP], *pieces][-most - 1 : -1]
         looked = layer_maps([tape[-1][0].float().cpu().numpy() for tape in tapes.values() if tape], before)
@@ -115,11 +116,11 @@ def _alignment(run: PretrainRun, text: str) -> Explanation:
     [[best, *_]] = run.search([ids], run.decoding())
     written = [*best.ids, EOS] if best.finished else list(best.ids)
     batch = Batch(
-        {"text": padded([np.concatenate([ids, [EOS]])])}, None, torch.tensor([0]), written=padded([np.array([BOS, *written])])
+        {"text": padded([np.concatenate([ids, [EOS]])])}, torch.tensor([0]), {"written": padded([np.array([BOS, *written])])}
     )
     read = [SPECIAL[number] if number < len(SPECIAL) else run.words.shown(number) for number in [*ids.tolist(), EOS]]
     return align(
-        run.writer, batch, text=text, said=run.tokenizer.decode(best.ids), read=read,
+        run.model, batch, text=text, said=run.tokenizer.decode(best.ids), read=read,
         written=written_pieces(run.tokenizer, written),
     )
 
@@ -145,21 +146,21 @@ def findings(run: PretrainRun, prepared: PretrainPrepared, split: str) -> Findin
 def _surest_mistakes(run: PretrainRun, exercise: Exercise) -> list[Example]:
     """Of the first blocks, the wrong pieces that it held likeliest."""
     batch = exercise.batch(next(iter(exercise.fixed(CHECKED))))
-    assert batch.places is not None and batch.answers is not None
+    answers = batch.places.values
     with torch.no_grad():
-        chances = piece_scores(run.filler, run.filler(batch).vectors).softmax(dim=-1)
+        chances = piece_scores(run.model(batch).answers["places"]).softmax(dim=-1)
     score, said = chances.max(dim=-1)
-    sure = torch.where(said == batch.answers, -1.0, score)
+    sure = torch.where(said == answers, -1.0, score)
     text = batch.inputs["text"].values.clone()    # type: ignore[union-attr]
-    text.view(-1)[batch.places] = batch.answers
+    text.view(-1)[batch.places.positions] = answers
     found = []
     for place in sure.argsort(descending=True, stable=True)[: min(WORST, int((sure > 0).sum()))].tolist():
-        row, at = divmod(int(batch.places[place]), text.shape[1])
+        row, at = divmod(int(batch.places.positions[place]), text.shape[1])
         before = within(text[row, max(0, at - AROUND) : at].tolist()[::-1])[::-1]
         after = within(text[row, at + 1 : at + 1 + AROUND].tolist())
         gap = "" if run.words.letters else " "
         shown = f"{run.tokenizer.decode(before)}{gap}{BLANK}{gap}{run.tokenizer.decode(after)}"
-        pieces = [run.words.shown(int(number)) for number in (batch.answers[place], said[place])]
+        pieces = [run.words.shown(int(number)) for number in (answers[place], said[place])]
         found.append(Example(text=" ".join(shown.split()), meant=pieces[0], said=pieces[1], score=float(sure[place])))
     return found
 
@@ -232,7 +233,7 @@ def _samples(run: PretrainRun, sentences: Sequence[str]) -> list[str]:
 
 def _maps(run: PretrainRun, sentences: Sequence[str]) -> list[Explanation]:
     """What it looked at in one of these sentences."""
-    if run.objective == "denoise" and not looks(run.writer):
+    if run.objective == "denoise" and not looks(run.model):
         return []
     asked = [sentence if run.objective == "causal" else with_blanks(sentence, run.words.letters)[0] for sentence in sentences]
     telling = [text for text in asked if text.strip() and (run.objective == "causal" or BLANK in text)]

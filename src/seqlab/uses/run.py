@@ -19,7 +19,7 @@ from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.files import write_json, write_text
 from seqlab.memory import keep_big_blocks
-from seqlab.model import AnyModel, build_model
+from seqlab.model import Model
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores
 from seqlab.report.page import Example
@@ -105,10 +105,10 @@ class Run(ABC):
         return self.settings.task
 
     @cached_property
-    def model(self) -> AnyModel:
+    def model(self) -> Model:
         """An ordinary torch.nn.Module, ready to predict."""
         keep_big_blocks()
-        model = build_model(self.settings.model, self.facts.parts)
+        model = Model(self.settings.model, self.facts.parts)
         load_weights(model, self.folder / WEIGHTS)
         return model.eval()
 

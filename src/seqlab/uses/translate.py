@@ -20,7 +20,6 @@ from seqlab.data.store import Ragged
 from seqlab.data.text import BOS, EOS, SPECIAL, Tokenizer
 from seqlab.decode import DecodeConfig, Found
 from seqlab.errors import UserError
-from seqlab.model import Writer
 from seqlab.report.alignment import align, looks
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores, evaluate_texts, score_by_length
@@ -60,7 +59,6 @@ class TranslateRun(Run):
     """A trained translator."""
 
     facts: TranslateFacts
-    model: Writer    # type: ignore[assignment]
 
     def __init__(self, folder: Path, settings: Settings, facts: TaskFacts) -> None:
         super().__init__(folder, settings, facts)
@@ -113,9 +111,9 @@ class TranslateRun(Run):
         sizes = np.maximum(fields["text"].sizes(), fields["written"].sizes())
         for rows in in_order(sizes, translate.INFERENCE_TOKENS):
             batch = translate.make_batch(fields, rows)
-            assert batch.written is not None
+            assert self.model.decoder is not None
             with torch.no_grad():
-                scores[rows] = decode.score(self.model.decoder, self.model.remember(batch), batch.written).numpy()
+                scores[rows] = decode.score(self.model.decoder, self.model.encoded(batch)[1], batch.written).numpy()
         return [float(score) for score in scores]
 
     def _search(self, sources: Ragged, how: DecodeConfig) -> list[list[Found]]:
