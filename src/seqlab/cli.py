@@ -44,7 +44,8 @@ def train(
 ) -> None:
     """Train a model on your data."""
     from seqlab import finish, session
-    from seqlab.training.progress import Progress, duration
+    from seqlab.report.evaluate import duration
+    from seqlab.training.progress import Progress
 
     budget = {"minutes": minutes, "epochs": epochs, "steps": steps, "seed": seed, "device": device or None}
     chosen: dict[str, Any] = {f"training.{key}": value for key, value in budget.items() if value is not None}

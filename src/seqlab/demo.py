@@ -15,9 +15,10 @@ from seqlab.data.store import cache_folder
 from seqlab.errors import UserError, did_you_mean, one_of
 from seqlab.finish import summary
 from seqlab.report.attention import Explanation
+from seqlab.report.evaluate import duration
 from seqlab.session import train_anew
 from seqlab.settings import Wishes
-from seqlab.training.progress import Progress, duration
+from seqlab.training.progress import Progress
 from seqlab.uses.classify import ClassifyRun
 from seqlab.uses.generate import GenerateRun
 from seqlab.uses.run import Run

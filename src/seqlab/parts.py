@@ -152,13 +152,6 @@ class State:
     done: int = 0
     """Positions so far, the same for all rows."""
 
-    def widen(self, times: int) -> State:
-        """Each row `times` times, one copy after the other: B rows become B·times."""
-        def wide(some: dict[str, Tensor]) -> dict[str, Tensor]:
-            return {name: tensor.repeat_interleave(times, dim=0) for name, tensor in some.items()}
-
-        return State(wide(self.fixed), wide(self.moving), self.done)
-
     def pick(self, rows: Int[Tensor, " M"], same_memory: bool = False) -> State:
         """These rows, in this order. same_memory: each new row has the memory of the row it replaces, which then stays."""
         fixed = self.fixed if same_memory else {name: tensor.index_select(0, rows) for name, tensor in self.fixed.items()}
@@ -269,12 +262,12 @@ class Encoder(Part):
 
 
 class Pool(Part):
-    """Turns the states of a row into one vector. `context` (B C) is something else to look at, where a pool can."""
+    """Turns the states of a row into one vector."""
 
     width: int
 
     @abstractmethod
-    def forward(self, x: Seq, context: Tensor | None = None) -> Pooled: ...
+    def forward(self, x: Seq) -> Pooled: ...
 
 
 class Head(Part):
@@ -349,8 +342,7 @@ class PoolConfig(Variant):
     """Settings of a pool."""
 
     @abstractmethod
-    def build(self, width_in: int, context: int = 0) -> Pool:
-        """`context` is the width of the vector given to `forward` beside the states; 0 for none."""
+    def build(self, width_in: int) -> Pool: ...
 
 
 class HeadConfig(Variant):

@@ -23,8 +23,6 @@ class Seq:
     """True where a position is real."""
     summary: Tensor | None = None
     """B D: the last state of a recurrent encoder (both directions side by side)."""
-    layers: tuple[Tensor, ...] | None = None
-    """All layers' states (each B T D), when a wrapper asked for them."""
     grid: tuple[int, int] | None = None
     """Height and width, where the positions are those of an image."""
     segments: Int[Tensor, "B T"] | None = None
@@ -45,7 +43,7 @@ class Seq:
 
     def with_values(self, values: Tensor, summary: Tensor | None = None) -> Seq:
         """Other values at the same positions."""
-        return replace(self, values=values, summary=summary, layers=None)
+        return replace(self, values=values, summary=summary)
 
     def to(self, device: torch.device) -> Seq:
         return replace(self, values=self.values.to(device), mask=self.mask.to(device))

@@ -18,13 +18,14 @@ from seqlab.errors import Stopped, UserError
 from seqlab.files import alone_in, folder_beside
 from seqlab.finish import SCORES, finish
 from seqlab.model import Model, count_parameters, sketch
+from seqlab.report.evaluate import duration
 from seqlab.run import load
 from seqlab.settings import Settings, Wishes, completed, planned, read_file
 from seqlab.tasks.task import Files, Prepared, TaskFacts
 from seqlab.training.budget import Budget
 from seqlab.training.layering import Layering
 from seqlab.training.loop import Counters, Training
-from seqlab.training.progress import Progress, duration
+from seqlab.training.progress import Progress
 from seqlab.transfer import START, Source, put_in, save_start
 from seqlab.uses.run import BASELINE, CONFIG, Run, read_facts, write_run
 

@@ -46,10 +46,10 @@ class Bleu(SacreMetric):
 
     name, title, unit = "bleu", "BLEU", "0 to 100, sacreBLEU, cased"
 
-    def __init__(self, lower: bool = False) -> None:
+    def __init__(self) -> None:
         from sacrebleu.metrics.bleu import BLEU
 
-        self.inner = BLEU(lowercase=lower, force=True)    # force: no warning about lines that end in " ."
+        self.inner = BLEU(force=True)    # force: no warning about lines that end in " ."
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         length, wanted = counts[..., 0], counts[..., 1]
@@ -63,15 +63,6 @@ class Bleu(SacreMetric):
         return np.asarray(np.where((right == 0).all(axis=-1), 0.0, score), dtype=np.float64)
 
 
-class BleuLower(Bleu):
-    """BLEU of the texts in small letters."""
-
-    name, title, unit = "bleu_lower", "BLEU, lower-cased", "0 to 100, sacreBLEU, lower-cased"
-
-    def __init__(self) -> None:
-        super().__init__(lower=True)
-
-
 class Chrf(SacreMetric):
     """chrF2 (Popović 2015): F-score of the 1- to 6-grams of characters without spaces, recall counting twice as much.
 
@@ -80,10 +71,10 @@ class Chrf(SacreMetric):
 
     name, title, unit = "chrf", "chrF", "0 to 100, sacreBLEU, cased"
 
-    def __init__(self, lower: bool = False) -> None:
+    def __init__(self) -> None:
         from sacrebleu.metrics.chrf import CHRF
 
-        self.inner = CHRF(lowercase=lower)
+        self.inner = CHRF()
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         said, meant, right = np.moveaxis(counts.reshape(*counts.shape[:-1], 6, 3), -1, 0)    # ... 6 each
@@ -92,15 +83,6 @@ class Chrf(SacreMetric):
         precision = share(np.where(both, share(right, said), 0.0).sum(axis=-1), orders)
         recall = share(np.where(both, share(right, meant), 0.0).sum(axis=-1), orders)
         return np.asarray(100 * share(5 * precision * recall, 4 * precision + recall))
-
-
-class ChrfLower(Chrf):
-    """chrF2 of the texts in small letters."""
-
-    name, title, unit = "chrf_lower", "chrF, lower-cased", "0 to 100, sacreBLEU, lower-cased"
-
-    def __init__(self) -> None:
-        super().__init__(lower=True)
 
 
 def _by_rank(meant: References) -> list[list[str | None]]:
@@ -144,15 +126,6 @@ class TokenErrorRate(_ErrorRate):
 
     def cut(self, text: str) -> Sequence[str]:
         return text.split()
-
-
-class CharacterErrorRate(_ErrorRate):
-    """Error rate of the characters, spaces between words included."""
-
-    name, title, unit = "character_error_rate", "character error rate", "edits as a share of the reference's characters"
-
-    def cut(self, text: str) -> Sequence[str]:
-        return text.strip()
 
 
 class SequenceErrorRate(Metric):

@@ -60,3 +60,16 @@ def test_help_does_not_import_torch():
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "train" in done.stdout
+
+
+def test_nothing_needs_rich():
+    """typer has it installed beside itself; our help, our errors and our tables are plain text without it."""
+    import subprocess
+    import sys
+
+    commands = {"--help": (0, "train"), "train --bogus": (2, "--bogus"), "inspect lstm": (0, "embedding")}
+    for words, (code, told) in commands.items():
+        lines = [f"import sys; sys.modules['rich'] = None; sys.argv = ['seqlab', *{words.split()}]"]
+        lines += ["from seqlab.cli import main", "main()"]
+        done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+        assert done.returncode == code and told in done.stdout + done.stderr, done.stderr

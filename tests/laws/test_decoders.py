@@ -101,15 +101,6 @@ def test_picking_rows_commutes_with_advancing(name, slots):
 
 
 @EVERY
-def test_widening_commutes_with_advancing(name, slots):
-    decoder, fed = build(name, slots), ids()
-    _, state = decoder.advance(fed[:, :5], decoder.start(memory(slots), 3))
-    late, _ = decoder.advance(fed[:, 5:], state)
-    wide, _ = decoder.advance(fed[:, 5:].repeat_interleave(2, dim=0), state.widen(2))
-    assert_near(wide, late.repeat_interleave(2, dim=0))
-
-
-@EVERY
 @pytest.mark.parametrize("summary", [True, False])
 def test_padding_and_batch_mates_never_change_an_answer(name, slots, summary):
     """A row alone, and beside others whose memory is longer."""

@@ -7,6 +7,7 @@ from variants import HEADS, LENGTHS, POOLS, WIDTH, alone, vectors, weighted_sum
 
 from seqlab.errors import UserError
 from seqlab.outputs import Attention, Direct
+from seqlab.outputs.pools import AttentionPool
 from seqlab.parts import HeadConfig, Pool, PoolConfig, record
 
 EVERY_POOL = pytest.mark.parametrize("name", POOLS)
@@ -62,8 +63,9 @@ def test_every_parameter_of_a_pool_gets_a_gradient_and_is_counted(name):
 
 def test_a_context_changes_the_weights_of_an_attention_pool():
     torch.manual_seed(0)
-    pool, x = Attention(hidden=6).build(WIDTH, context=3), vectors()
-    first, second = (pool(x, torch.randn(len(LENGTHS), 3)).weights for _ in range(2))
+    pool, x = AttentionPool(Attention(hidden=6), WIDTH, context=3), vectors()
+    scored, contexts = pool.hidden(x.values), torch.randn(2, len(LENGTHS), 3)
+    first, second = (pool.weigh(x.values, scored, x.mask, context).weights for context in contexts)
     assert not torch.allclose(first, second)
     assert sum(cost.parameters for cost in pool.costs(20)) == sum(tensor.numel() for tensor in pool.parameters())
 

@@ -20,7 +20,7 @@ from seqlab.report.evaluate import (
     training_mean,
 )
 from seqlab.report.html import shortened
-from seqlab.report.page import Example, Report, duration, report_html, write_report
+from seqlab.report.page import Example, Report, report_html, write_report
 from seqlab.text_metrics import Bleu, SequenceErrorRate, TokenErrorRate
 
 EVIL = '<script>alert("x")</script>'
@@ -281,8 +281,3 @@ def test_bars_start_at_zero():
 def test_long_texts_keep_their_beginning_and_end():
     text = "begin " + "middle " * 500 + "end"
     assert shortened(text, 60).startswith("begin") and shortened(text, 60).endswith("end") and len(shortened(text, 60)) <= 63
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(0, ""), (4.23, "4.2 s"), (192, "3 min 12 s"), (7500, "2 h 5 min")])
-def test_durations_are_written_for_people(seconds, words):
-    assert duration(seconds) == words

@@ -24,10 +24,7 @@ from seqlab.report.evaluate import (
 from seqlab.text_metrics import (
     BitsPerCharacter,
     Bleu,
-    BleuLower,
-    CharacterErrorRate,
     Chrf,
-    ChrfLower,
     PerplexityPerWord,
     PerplexityPerWordOrEnd,
     SequenceErrorRate,
@@ -53,9 +50,7 @@ def test_scores_of_summed_counts_are_those_of_sacrebleu(rows):
     said, meant = ([row[place] for row in rows] for place in (0, 1))
     for ours, theirs in [
         (Bleu(), BLEU()),
-        (BleuLower(), BLEU(lowercase=True)),
         (Chrf(), CHRF()),
-        (ChrfLower(), CHRF(lowercase=True)),
     ]:
         assert ours(said, meant) == pytest.approx(theirs.corpus_score(said, streams(meant)).score, abs=1e-9)
         assert ours.signature(meant) == str(theirs.get_signature())
@@ -118,7 +113,6 @@ def test_error_rates_by_hand():
     assert TokenErrorRate().count(said, meant).tolist() == [[0, 3], [1, 3]]
     assert TokenErrorRate()(said, meant) == pytest.approx(1 / 6)
     assert SequenceErrorRate()(said, meant) == pytest.approx(1 / 2)
-    assert CharacterErrorRate()(["kitten sat "], [["sitting sat"]]) == pytest.approx(3 / 11)
 
 
 def test_of_equally_near_references_the_longest_counts_in_any_order():
@@ -136,7 +130,7 @@ def test_long_texts_and_many_short_ones_are_compared_quickly():
     one, two = ("".join(map(str, row)) for row in random.integers(0, 9, (2, 10_000)))
     rows = [" ".join(map(str, row)) for row in random.integers(0, 39, (13_000, 7))]
     before = time.process_time()
-    CharacterErrorRate().count([one], [[two]])
+    edit_distance(one, two)
     TokenErrorRate().count(rows, [[row] for row in reversed(rows)])
     assert time.process_time() - before < 10
 

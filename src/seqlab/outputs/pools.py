@@ -19,7 +19,7 @@ from seqlab.seq import Seq
 class Last(PoolConfig, kind="last"):
     """The last state."""
 
-    def build(self, width_in: int, context: int = 0) -> LastPool:
+    def build(self, width_in: int) -> LastPool:
         return LastPool(width_in)
 
 
@@ -27,7 +27,7 @@ class Last(PoolConfig, kind="last"):
 class First(PoolConfig, kind="first"):
     """The first state."""
 
-    def build(self, width_in: int, context: int = 0) -> FirstPool:
+    def build(self, width_in: int) -> FirstPool:
         return FirstPool(width_in)
 
 
@@ -35,7 +35,7 @@ class First(PoolConfig, kind="first"):
 class Mean(PoolConfig, kind="mean"):
     """The mean of all states."""
 
-    def build(self, width_in: int, context: int = 0) -> MeanPool:
+    def build(self, width_in: int) -> MeanPool:
         return MeanPool(width_in)
 
 
@@ -43,7 +43,7 @@ class Mean(PoolConfig, kind="mean"):
 class Max(PoolConfig, kind="max"):
     """The greatest value of each feature."""
 
-    def build(self, width_in: int, context: int = 0) -> MaxPool:
+    def build(self, width_in: int) -> MaxPool:
         return MaxPool(width_in)
 
 
@@ -51,7 +51,7 @@ class Max(PoolConfig, kind="max"):
 class MeanMax(PoolConfig, kind="mean+max"):
     """The mean of all states and the greatest value of each feature, side by side."""
 
-    def build(self, width_in: int, context: int = 0) -> MeanMaxPool:
+    def build(self, width_in: int) -> MeanMaxPool:
         return MeanMaxPool(width_in)
 
 
@@ -59,7 +59,7 @@ class MeanMax(PoolConfig, kind="mean+max"):
 class Pair(PoolConfig, kind="pair"):
     """The means of both texts of a pair, how far they differ, and their product."""
 
-    def build(self, width_in: int, context: int = 0) -> PairPool:
+    def build(self, width_in: int) -> PairPool:
         return PairPool(width_in)
 
 
@@ -74,8 +74,8 @@ class Attention(PoolConfig, kind="attention"):
     dropout: Probability = 0.0
     """Chance of dropping a feature of a state while training."""
 
-    def build(self, width_in: int, context: int = 0) -> AttentionPool:
-        return AttentionPool(self, width_in, context)
+    def build(self, width_in: int) -> AttentionPool:
+        return AttentionPool(self, width_in)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,7 @@ class Structured(PoolConfig, kind="structured"):
     dropout: Probability = 0.0
     """Chance of dropping a feature of a state while training."""
 
-    def build(self, width_in: int, context: int = 0) -> StructuredPool:
+    def build(self, width_in: int) -> StructuredPool:
         return StructuredPool(self, width_in)
 
 
@@ -117,7 +117,7 @@ class PlainPool(Pool):
 class LastPool(PlainPool):
     """The encoder's summary where it gave one, else the state at the last real position."""
 
-    def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
+    def forward(self, x: Seq) -> Pooled:
         if x.summary is not None:
             return Pooled(vector=x.summary)
         return Pooled(vector=x.values[torch.arange(x.rows, device=x.values.device), x.lengths - 1])
@@ -126,21 +126,21 @@ class LastPool(PlainPool):
 class FirstPool(PlainPool):
     """The state at the first position."""
 
-    def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
+    def forward(self, x: Seq) -> Pooled:
         return Pooled(vector=x.values[:, 0])
 
 
 class MeanPool(PlainPool):
     """The mean over real positions."""
 
-    def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
+    def forward(self, x: Seq) -> Pooled:
         return Pooled(vector=mean(x))
 
 
 class MaxPool(PlainPool):
     """The greatest value of each feature over real positions."""
 
-    def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
+    def forward(self, x: Seq) -> Pooled:
         return Pooled(vector=greatest(x))
 
 
@@ -154,7 +154,7 @@ class MeanMaxPool(PlainPool):
         super().__init__(width_in)
         self.width = 2 * width_in
 
-    def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
+    def forward(self, x: Seq) -> Pooled:
         return Pooled(vector=torch.cat([mean(x), greatest(x)], dim=1))
 
 
@@ -169,7 +169,7 @@ class PairPool(PlainPool):
         super().__init__(width_in)
         self.width = 4 * width_in
 
-    def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
+    def forward(self, x: Seq) -> Pooled:
         second = torch.zeros_like(x.mask) if x.segments is None else (x.segments == 1) & x.mask
         both = torch.stack([x.mask & ~second, second], dim=1).to(x.values)                  # B 2 T
         means = both @ x.zeroed / both.sum(dim=2, keepdim=True).clamp(min=1.0)              # B 2 D
@@ -180,9 +180,9 @@ class PairPool(PlainPool):
 class AttentionPool(Pool, Attends):
     """One vector per row: states (B T D) become their weighted mean (B D).
 
-    The weights are softmax(v · tanh(W h + b)) over real positions, as in Yang et al. 2016, section 2.2; with a context
-    c (B C) they are softmax(v · tanh(W h + W_c c + b)). The scoring layer may have any width; the paper makes it as
-    wide as the states.
+    The weights are softmax(v · tanh(W h + b)) over real positions, as in Yang et al. 2016, section 2.2. The
+    scoring layer may have any width; the paper makes it as wide as the states. With `context`, for a loop that
+    calls `weigh` with a vector c (B C) beside the states, they are softmax(v · tanh(W h + W_c c + b)).
     """
 
     def __init__(self, config: Attention, width_in: int, context: int = 0) -> None:
@@ -196,9 +196,9 @@ class AttentionPool(Pool, Attends):
             if layer is not None:
                 start_linear(layer)
 
-    def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
+    def forward(self, x: Seq) -> Pooled:
         states = self.dropout(x.values)
-        pooled = self.weigh(states, self.hidden(states), x.mask, context)
+        pooled = self.weigh(states, self.hidden(states), x.mask)
         if self.tape is not None and pooled.weights is not None:
             self.tape.append(pooled.weights.unsqueeze(2).detach())                       # B 1 1 T
         return pooled
@@ -208,7 +208,7 @@ class AttentionPool(Pool, Attends):
         states: Float[Tensor, "B T D"],
         scored: Float[Tensor, "B T E"],
         mask: Bool[Tensor, "B T"],
-        context: Float[Tensor, "B C"] | None,
+        context: Float[Tensor, "B C"] | None = None,
     ) -> Pooled:
         """The second half of `forward`, for a loop over contexts: `scored` is W h + b, computed once for all of them."""
         if self.context is not None:
@@ -249,7 +249,7 @@ class StructuredPool(Pool, Attends):
         start_linear(self.hidden)
         start_linear(self.score)
 
-    def forward(self, x: Seq, context: Tensor | None = None) -> Pooled:
+    def forward(self, x: Seq) -> Pooled:
         states = self.dropout(x.values)
         scores = self.score(torch.tanh(self.hidden(states))).transpose(1, 2)            # B R T
         weights = masked_softmax(scores, x.mask.unsqueeze(1))

@@ -10,17 +10,12 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Num
-from rich.table import Table
-from rich.text import Text
 
 from seqlab.metrics import F1, MAE, MSE, R2, Accuracy, MacroF1, Metric, Precision, Recall, bootstrap, confusion
 from seqlab.text_metrics import (
     BitsPerCharacter,
     Bleu,
-    BleuLower,
-    CharacterErrorRate,
     Chrf,
-    ChrfLower,
     HiddenAccuracy,
     HiddenLoss,
     NextAccuracy,
@@ -38,10 +33,9 @@ from seqlab.text_metrics import (
 )
 
 SHARES: tuple[type[Metric], ...] = (
-    Accuracy, MacroF1, R2, TokenErrorRate, CharacterErrorRate, SequenceErrorRate, HiddenAccuracy, WrittenAccuracy,
-    NextAccuracy,
+    Accuracy, MacroF1, R2, TokenErrorRate, SequenceErrorRate, HiddenAccuracy, WrittenAccuracy, NextAccuracy,
 )    # fmt: skip
-HUNDREDS: tuple[type[Metric], ...] = (Bleu, Chrf, BleuLower, ChrfLower)
+HUNDREDS: tuple[type[Metric], ...] = (Bleu, Chrf)
 """Metrics that run from 0 to 100."""
 OPEN: tuple[type[Metric], ...] = (
     MSE, MAE, BitsPerCharacter, PerplexityPerWord, PiecePerplexity, PseudoBitsPerCharacter, PseudoPerplexityPerWord,
@@ -373,6 +367,18 @@ def number(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.0f}"
 
 
+def duration(seconds: float) -> str:
+    """38 s, 4 min 05 s, 2 h 10 min."""
+    if seconds == float("inf"):
+        return "?"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
 def class_rows(per_class: Sequence[ClassScores]) -> list[tuple[str, ...]]:
     return [(one.label, f"{one.examples:,}", number(one.precision), number(one.recall), number(one.f1)) for one in per_class]
 
@@ -385,13 +391,3 @@ def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
         for row in rows
     ]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def table(scores: Scores) -> Table:
-    """The scores for a terminal, drawn by rich."""
-    drawn = Table(box=None, pad_edge=False)
-    for place, name in enumerate(scores.header):
-        drawn.add_column(name, justify="left" if place in (0, 3) else "right", style="bold" if place == 1 else "")
-    for row in scores.rows():
-        drawn.add_row(*(Text(cell) for cell in row))    # text, so that a label like [b] is not read as markup
-    return drawn

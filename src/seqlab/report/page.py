@@ -16,7 +16,7 @@ from seqlab.files import write_text
 from seqlab.report import chart, confusion, html, maps
 from seqlab.report.attention import Explanation
 from seqlab.report.cost import Inspection
-from seqlab.report.evaluate import LOWER, TITLES, Score, Scores, number, verdict
+from seqlab.report.evaluate import LOWER, TITLES, Score, Scores, duration, number, verdict
 
 WORDS = {"train": "training", "valid": "validation"}
 """Splits whose names are not words."""
@@ -210,7 +210,7 @@ def _opening(report: Report) -> str:
     if report.inspection:
         facts.append(("parameters", f"{report.inspection.total:,}"))
     facts.append((f"{report.counted}: {' / '.join(report.rows)}", " / ".join(f"{count:,}" for count in report.rows.values())))
-    facts += [("steps", f"{report.steps:,}"), ("time", duration(report.seconds))]
+    facts += [("steps", f"{report.steps:,}"), ("time", duration(report.seconds) if report.seconds else "")]
     listed = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts if value)
     notes = "".join(f"<li>{escape(note)}</li>" for note in report.notes)
     return (
@@ -424,17 +424,6 @@ def _settings(report: Report) -> str:
         "<h2>Settings</h2><div class='card'><details><summary>config.yaml, every setting of this run</summary>"
         f"<pre>{escape(report.settings_text)}</pre></details></div>"
     )
-
-
-def duration(seconds: float) -> str:
-    """4.2 s, 3 min 12 s, 2 h 5 min; nothing for nothing."""
-    if not seconds or not math.isfinite(seconds):
-        return ""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    if seconds < 3600:
-        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
-    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
 
 
 CSS = """

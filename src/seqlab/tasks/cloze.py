@@ -24,8 +24,6 @@ from seqlab.tasks.exercises import INFERENCE_TOKENS, answered, padded
 from seqlab.tasks.task import chunks
 
 BLANK = SPECIAL[MASK]
-SPACED = ("Ġ", "▁")
-"""How a piece begins that carries the space before it."""
 RANKED = 5
 """Candidates that are given for a blank."""
 ROWS = 4096

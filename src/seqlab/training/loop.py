@@ -23,13 +23,14 @@ from seqlab.errors import MachineError, Stopped, UserError
 from seqlab.files import clear_unfinished, disk_trouble, write_text
 from seqlab.memory import keep_big_blocks
 from seqlab.parts import Batch, Objective, Output, State
+from seqlab.report.evaluate import duration
 from seqlab.tasks.task import Chance, Checked
 from seqlab.training.budget import Budget
 from seqlab.training.checkpoint import Checkpoints, fill, optimiser_tensors, restore_optimiser, save_weights, weights_of
 from seqlab.training.crew import Crew
 from seqlab.training.layering import Layering
 from seqlab.training.optim import Average, Decay, Kind, make_optimiser, rate_factor
-from seqlab.training.progress import Progress, duration, thousands
+from seqlab.training.progress import Progress, thousands
 
 
 @dataclass(frozen=True, kw_only=True)

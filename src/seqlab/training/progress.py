@@ -7,18 +7,6 @@ import time
 from typing import TextIO
 
 
-def duration(seconds: float) -> str:
-    """38 s, 4 min 05 s, 2 h 10 min."""
-    if seconds == float("inf"):
-        return "?"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
 def thousands(number: float) -> str:
     """950, 1.9k, 23k, 1.2M."""
     for size, letter in ((1e6, "M"), (1e3, "k")):
