@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 from safetensors import SafetensorError
 
+import seqlab as seqlab_package
 from seqlab import session
 from seqlab.data import files as data_files
+from seqlab.errors import UserError
 from seqlab.tasks import classify
 from seqlab.training import checkpoint
 from tests.whole.conftest import SMALL, opinions, write_table
@@ -269,6 +271,21 @@ def test_pairs_and_single_texts_are_not_mixed_up(seqlab, expect_exit, runs, tmp_
     expect_exit("evaluate", runs / "pair", runs / "single.csv", says=("single.csv", "text2"))
     code, _, err = seqlab("evaluate", runs / "single", runs / "pair.csv", "--json")
     assert code == 0, err    # a second text that the model does not read is just another column
+
+
+def test_a_text_or_a_pair_without_a_list_is_one_text_not_its_letters(runs):
+    single, pair = (seqlab_package.load(runs / name) for name in ("single", "pair"))
+    both = ("a film", "it was so")
+    assert single.predict("a film") == single.predict(["a film"])[0]
+    assert single.embed("a film") == single.embed(["a film"])[0]
+    assert single.predict(texts="a film") == single.predict("a film", {})
+    assert pair.predict(both) == pair.predict([both])[0]
+    assert pair.predict([both, both]) == [pair.predict(both)] * 2
+    assert [len(single.predict(texts)) for texts in ([], ["a film"], ("a film",) * 3)] == [0, 1, 3]
+    with pytest.raises(UserError, match="reads single texts"):
+        single.predict(both)
+    with pytest.raises(UserError, match="reads pairs of texts"):
+        pair.predict("a film")
 
 
 def test_evaluate_needs_labels_that_the_model_knows(expect_exit, runs, tmp_path):

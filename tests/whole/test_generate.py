@@ -149,6 +149,7 @@ def test_the_seed_decides_and_prompts_side_by_side_do_not_matter(cats):
 
 def test_characters_that_were_never_seen_are_passed_over(cats):
     assert cats.predict(["the ✓cat"], {"decode.longest": 9})[0].text == "the ✓cat sat on t"
+    assert cats.predict("the ✓cat", {"decode.longest": 9}).text == "the ✓cat sat on t"
 
 
 def test_an_invented_line_ends_by_itself(lines):
@@ -229,6 +230,8 @@ def test_evaluate_states_units_intervals_and_the_n_grams(cats, tmp_path):
     (tmp_path / "more.txt").write_text(sentences(50, seed=9))
     scores = cats.evaluate(str(tmp_path / "more.txt"))
     total = cats.score_texts([sentences(50, seed=9)])[0]
+    assert cats.score_texts(sentences(50, seed=9)) == total
+    assert cats.score("the cat") == cats.score(["the cat"])[0]
 
     assert list(scores.metrics) == ["bpc", "perplexity"] and scores.examples == 50
     assert scores.metrics["bpc"].unit == "bits per character, spaces and line ends included"

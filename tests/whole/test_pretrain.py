@@ -461,7 +461,7 @@ def test_a_text_has_a_vector_and_one_for_each_piece(objective, run, seqlab):
     assert code == 0, err
     assert "".join(one["token"] for one in told["tokens"]) == "Ann wakes this morning."
     assert told["vector"] == pytest.approx(vectors.mean(axis=0), rel=1e-6, abs=1e-9)
-    assert len(run(objective).embed(["Then Ann calls Ben. " * 12])[0].tokens) > 32
+    assert len(run(objective).embed("Then Ann calls Ben. " * 12).tokens) > 32
 
 
 def test_the_vectors_of_a_blank_model_know_their_own_word(run):

@@ -130,7 +130,8 @@ def test_a_text_is_translated_the_same_alone_or_beside_others(numbers):
     texts = ["4 2", "1", "9 8 7 6 5", "0 0"]
     together = numbers.predict(texts)
     assert [numbers.predict([text])[0].text for text in texts] == [one.text for one in together]
-    assert numbers.predict([]) == []
+    assert numbers.predict([]) == [] and numbers.predict("9 8 7 6 5") == numbers.predict(["9 8 7 6 5"])[0]
+    assert numbers.score_pairs(("4 2", "four two")) == numbers.score_pairs([("4 2", "four two")])[0]
     assert all(one.score <= 0 and one.others == () for one in together)
 
 

@@ -21,7 +21,7 @@ from seqlab.settings import Settings
 from seqlab.tasks import classify
 from seqlab.tasks.classify import ClassifyFacts, ClassifyFiles
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, texts_of
-from seqlab.uses.run import BASELINE, WEIGHTS, Findings, Run, Text, read_facts, read_settings
+from seqlab.uses.run import BASELINE, WEIGHTS, Findings, Run, Text, one_or_many, read_facts, read_settings
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,14 @@ class ClassifyRun(Run):
     def roles(self, labelled: bool) -> list[Role]:
         return classify.roles(labelled=labelled, pair=self.facts.pair, number=labelled and self.facts.target == "number")
 
+    @one_or_many
     def predict(self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> list[Prediction]:
         """One prediction a text, in order. A pair is a tuple of two texts. There is nothing to set."""
         if not texts:
             return []
         return [self._prediction(row) for row in classify.scores(self.model, self._fields(texts))]
 
+    @one_or_many
     def embed(self, texts: Sequence[Text]) -> list[Embedding]:
         """The pooled vector of each text, which the head reads: texts that are alike to the model lie close together."""
         if not texts:

@@ -32,7 +32,7 @@ from seqlab.tasks.ngrams import NGrams
 from seqlab.tasks.surprise import decoder_of, sums
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, same_columns, texts_of
 from seqlab.tasks.text_files import load_tokenizer, open_table
-from seqlab.uses.run import BASELINE, Findings, Run, Text, TextScore
+from seqlab.uses.run import BASELINE, Findings, Run, Text, TextScore, one_or_many
 
 LONGEST = {"character": 400, "word": 100, "subword": 120}
 """Ids that are written unless told."""
@@ -91,6 +91,7 @@ class GenerateRun(Run):
 
     # Writing -------------------------------------------------------------------------------------------------------
 
+    @one_or_many
     def predict(self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> list[Generated]:
         """Each prompt and its continuation; an empty prompt starts from nothing.
 
@@ -158,6 +159,7 @@ class GenerateRun(Run):
 
     # Scoring -------------------------------------------------------------------------------------------------------
 
+    @one_or_many
     def score_texts(self, texts: Sequence[str]) -> list[float]:
         """log p of each text, in nats; each begins after nothing, and a model of rows also foresees its end."""
         if self.facts.flow == "rows":
@@ -165,6 +167,7 @@ class GenerateRun(Run):
             return [-float(total) for total in sums(self._nats(written), written.offsets)]
         return [-float(self._nats(_one_row(encode_text(self.tokenizer, text))).sum()) for text in texts]
 
+    @one_or_many
     def score(self, texts: Sequence[Text]) -> list[TextScore]:
         """Perplexity per id and bits per character of each text; the end of a row counts as one more of both."""
         whole = [text if isinstance(text, str) else "\t".join(text) for text in texts]

@@ -54,7 +54,7 @@ from seqlab.tasks.text_files import load_tokenizer, open_table
 from seqlab.uses import pretrain_shown
 from seqlab.uses.generate import LONGEST, Generated, decoding, refuse_empty, text_after
 from seqlab.uses.pretrain_answers import LABELS, Blank, Filled, Repaired, Vectors
-from seqlab.uses.run import BASELINE, Findings, Run, Text, TextScore
+from seqlab.uses.run import BASELINE, Findings, Run, Text, TextScore, one_or_many
 
 MARKS = Marks(start=BOS, end=EOS, banned=(PAD, UNK, SEP, CLS, MASK, BOS))
 
@@ -103,6 +103,7 @@ class PretrainRun(Run):
 
     # Answering -----------------------------------------------------------------------------------------------------
 
+    @one_or_many
     def predict(
         self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None
     ) -> Sequence[Filled] | Sequence[Generated] | Sequence[Repaired]:
@@ -239,6 +240,7 @@ class PretrainRun(Run):
 
     # Scoring -------------------------------------------------------------------------------------------------------
 
+    @one_or_many
     def score(self, texts: Sequence[Text]) -> list[TextScore]:
         """Perplexity per piece and bits per character of each text.
 
@@ -306,6 +308,7 @@ class PretrainRun(Run):
 
     # Vectors -------------------------------------------------------------------------------------------------------
 
+    @one_or_many
     def embed(self, texts: Sequence[Text]) -> list[Vectors]:
         """The last states of the pieces of each text, marks left out, and their mean. A long text is read in blocks.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -32,6 +32,24 @@ Text = str | tuple[str, str]
 """A text, or a pair of texts."""
 Ask = Literal["answer", "vector", "score"]
 """What is wanted for a text: what predict gives, or with --embed, or with --score."""
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def one_or_many(method: Method) -> Method:
+    """A method of texts that gives one answer, not a list, for a single text or a single pair (a tuple).
+
+    A text is itself a sequence of letters: without this, each of them would be answered.
+    """
+
+    @wraps(method)
+    def answered(run: Run, texts: Text | Sequence[Text], *others: Any, **named: Any) -> Any:
+        pair = isinstance(texts, tuple) and len(texts) == 2 and all(isinstance(text, str) for text in texts)
+        if not pair and not isinstance(texts, str):
+            return method(run, texts, *others, **named)
+        [answer] = method(run, [texts], *others, **named)
+        return answer
+
+    return cast(Method, answered)
 
 
 @runtime_checkable
@@ -119,7 +137,10 @@ class Run(ABC):
 
     @abstractmethod
     def predict(self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> Sequence[Answer]:
-        """One answer a text, in order. `settings` are dotted keys: {"decode.beam": 5}."""
+        """One answer a text, in order; for a single text or a tuple of two, not in a list, the answer itself.
+
+        `settings` are dotted keys: {"decode.beam": 5}.
+        """
 
     @abstractmethod
     def evaluate(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None) -> Scores:

@@ -30,7 +30,7 @@ from seqlab.tasks.task import Files, Prepared, TaskFacts
 from seqlab.tasks.translate import SOURCE, TARGET, Items, Tongues, Translate, TranslateFacts, TranslatePrepared
 from seqlab.tasks.word_table import FILE, WordTable
 from seqlab.text_metrics import Chrf
-from seqlab.uses.run import BASELINE, Findings, Run, Text
+from seqlab.uses.run import BASELINE, Findings, Run, Text, one_or_many
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ class TranslateRun(Run):
 
     # Writing -------------------------------------------------------------------------------------------------------
 
+    @one_or_many
     def predict(self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> list[Translation]:
         """One translation a text, in order."""
         target = self.tongues.target
@@ -102,6 +103,7 @@ class TranslateRun(Run):
             made.append(replace(best, others=tuple(others)))
         return made
 
+    @one_or_many
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """log p of each target, given its source."""
         if not pairs:
