@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from seqlab import config
-from seqlab.config import Tree
 from seqlab.data.batches import Plan
 from seqlab.errors import Stopped, UserError
 from seqlab.files import alone_in, folder_beside
@@ -20,14 +20,14 @@ from seqlab.finish import SCORES, finish
 from seqlab.model import Model, count_parameters, sketch
 from seqlab.report.evaluate import duration
 from seqlab.run import load
-from seqlab.settings import Settings, Wishes, completed, planned, read_file
-from seqlab.tasks.task import Files, Prepared, TaskFacts
+from seqlab.settings import Settings, Wishes, completed, planned
+from seqlab.tasks.task import Checked, Files, Prepared, TaskFacts
 from seqlab.training.budget import Budget
 from seqlab.training.layering import Layering
 from seqlab.training.loop import Counters, Training
 from seqlab.training.progress import Progress
 from seqlab.transfer import START, Source, put_in, save_start
-from seqlab.uses.run import BASELINE, CONFIG, Run, read_facts, write_run
+from seqlab.uses.run import BASELINE, CONFIG, Run, read_facts, read_settings, write_run
 
 BASELINE_SHARE = 0.1
 """Of a budget in minutes, what the baseline may take at the most."""
@@ -102,7 +102,7 @@ def source_of(wishes: Wishes) -> Source | None:
 
 def resume(folder: Path, progress: Progress, started: float) -> Run:
     """Go on exactly where a stopped run was."""
-    settings = config.build(Settings, _stored_tree(folder), str(folder / CONFIG))
+    settings = _stored_settings(folder)
     facts = read_facts(folder, settings.task)
     if (folder / SCORES).exists():
         progress.say(f"{folder} was finished already; nothing is left to do.")
@@ -161,12 +161,17 @@ class Session:
         budget = Budget(steps=max(1, most), minutes=training.minutes, started=self.started, reserve=reserve, scorings=scorings)
         trainer = Training(
             model, settings.task.objectives(settings.model), training, plan,
-            load=prepared.load, validate=lambda some: prepared.validate(some, training.device),
+            load=prepared.load, validate=self.validated,
             budget=budget, folder=self.folder, progress=self.progress, layering=layering,
         )
         if resumed:
             trainer.resume()
         return trainer.run()
+
+    def validated(self, model: nn.Module) -> Checked:
+        """What a validation finds, and something that the model writes as config.yaml says."""
+        found = self.prepared.validate(model, self.settings.training.device)
+        return replace(found, sample=self.prepared.sample(model, self.settings.decode))
 
     def learn_baseline(self) -> None:
         """Something simple learnt from the same rows, to stand beside the model."""
@@ -304,10 +309,10 @@ def _names(data: str | Sequence[str]) -> tuple[str, ...]:
     return (data,) if isinstance(data, str) else tuple(str(name) for name in data)
 
 
-def _stored_tree(folder: Path) -> Tree:
+def _stored_settings(folder: Path) -> Settings:
     """The settings of a run that was started."""
     if (folder / CONFIG).exists():
-        return read_file(folder / CONFIG)
+        return read_settings(folder)
     raise UserError(
         what=f"{folder} is not a run folder: {CONFIG} is missing.",
         why="Only a run that `seqlab train` has started can be resumed.",

@@ -65,6 +65,8 @@ class Wishes:
             tree = preset_tree(self.task, self.preset, size or Size())
         elif self.preset:    # the model of the preset, the rest as the file says
             rest = {part: below for part, below in self.tree.items() if part != "model"}
+            if isinstance(how := rest.get("decode"), dict):
+                rest["decode"] = searching(how)
             tree = merge(preset_tree(self.task, self.preset, size or Size()), rest)
         else:
             tree = self.tree
@@ -72,7 +74,7 @@ class Wishes:
             parts = dict(self.overrides or {}).get("transfer.parts")
             told = merge(tree, {"transfer": {"parts": str(parts)}}) if parts else tree
             tree = self.adapt(told, self.task or str(dict(tree.get("task", {})).get("kind", "")))
-        tree = config.override(tree, self.overrides or {}, Settings)
+        tree = config.override(tree, searching(self.overrides or {}, "decode."), Settings)
         return config.build(Settings, tree, self.where)
 
     def model_name(self, settings: Settings) -> str:
@@ -114,6 +116,16 @@ def merge(below: Tree, above: Tree) -> Tree:
         old = merged.get(key)
         merged[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
+
+
+def searching(asked: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Settings of decoding with what follows from them: a beam searches, which turns `sample` off unless it is given, too.
+
+    `before` is what stands before the keys: "decode." in dotted ones.
+    """
+    beam, sample = f"{before}beam", f"{before}sample"
+    follows = str(asked.get(beam, 1)) != "1" and sample not in asked
+    return {**asked, sample: False} if follows else dict(asked)
 
 
 def read_file(path: Path) -> Tree:

@@ -88,7 +88,8 @@ class Source:
         more = {"classify": self._under_classify, "translate": self._under_translate, "generate": self._under_generate}
         if task == "pretrain":
             mine = config.dump(self.settings)
-            return placed(tree, {"data": self._data(), "model": mine["model"], "task": mine["task"]})
+            kept = {part: mine[part] for part in ("model", "task", "decode")}
+            return placed(tree, {"data": self._data(), **kept})
         if task not in more:
             raise UserError(
                 what=f"--from can't be used with {task}.", why="The task has no place for a body.",

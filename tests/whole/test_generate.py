@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import seqlab
 from seqlab import config, session
 from seqlab.data.store import Ragged
 from seqlab.data.text import BOS, EOS
-from seqlab.decode import score
+from seqlab.decode import DecodeConfig, score
 from seqlab.decoders import Causal
 from seqlab.encoders import Conv, Lstm, Transformer
 from seqlab.errors import Stopped, UserError
@@ -27,7 +28,7 @@ from seqlab.seq import Seq
 from seqlab.settings import Settings, Wishes
 from seqlab.tasks import surprise
 from seqlab.tasks.continuing import Pen
-from seqlab.tasks.generate import SAMPLE, Generate, Reading
+from seqlab.tasks.generate import Generate, Reading
 from seqlab.training.progress import Progress
 
 BODIES = {
@@ -51,6 +52,7 @@ def tree(data: Path, body: str = "conv", *, steps: int = 60, tokens: object = "c
         "data": {"train": [str(data)], "tokens": tokens},
         "model": model | {"decoder": {"kind": "causal", "width": 32, "body": BODIES[body]}},
         "training": training,
+        "decode": {"sample": True, "temperature": 0.8},
     }
 
 
@@ -165,6 +167,98 @@ def test_a_prompt_longer_than_the_context_counts_by_its_end(looks):
 
     assert long.note == "The prompt has 72 subwords; the model looked at the last 24."    # 8 a sentence; ¾ of 32
     assert short.note == "" and longer.text == "\n" + long.text
+
+
+# Decoding as config.yaml says ------------------------------------------------------------------------------------
+
+
+TINY = {
+    "model.decoder.width": 16, "model.decoder.body.width": 16, "model.decoder.body.layers": 1, "task.context": 32,
+    "training.baseline": False, "training.validations": 1, "training.threads": 1,
+}    # fmt: skip
+
+
+def written(run, *prompts: str, **asked: object) -> list[str]:
+    return [one.text for one in run.predict(prompts or ("the", "a"), {"decode.longest": 40, **asked})]
+
+
+def with_decode(run, folder: Path, old: bool = False, **decode: object):
+    """A copy of a run with these keys of decode; an old one has no format in its facts.json."""
+    copy = shutil.copytree(run.folder, folder)
+    facts = json.loads((copy / "facts.json").read_text())
+    if old:
+        assert facts.pop("format") == 2
+    (copy / "facts.json").write_text(json.dumps(facts))
+    settings = config.read_yaml((copy / "config.yaml").read_text(), "")
+    (copy / "config.yaml").write_text(config.write_yaml(settings | {"decode": settings["decode"] | decode}))
+    return seqlab.load(copy)
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ({}, (True, 0.8, 1)),
+        ({"decode.sample": False}, (False, 0.8, 1)),
+        ({"decode.temperature": 1.0}, (True, 1.0, 1)),
+        ({"decode.beam": 4}, (False, 0.8, 4)),
+        ({"decode.beam": 1}, (True, 0.8, 1)),
+    ],
+)
+@pytest.mark.parametrize("task, preset", [("generate", "lstm"), ("generate", "gpt-2"), ("pretrain", "gpt")])
+def test_presets_draw_unless_told_otherwise(task, preset, asked, wanted):
+    """Also where a settings file stands above the preset, and in a file as `seqlab init` writes it."""
+    nested = {"decode": {key.removeprefix("decode."): value for key, value in asked.items()}}
+    made = Wishes(task=task, preset=preset).settings()
+    for wishes in (
+        Wishes(task=task, preset=preset, overrides=asked),
+        Wishes(task=task, preset=preset, tree={"task": {"kind": task}, **nested}),
+        Wishes(tree=config.read_yaml(config.commented(made), ""), overrides=asked),
+    ):
+        how = wishes.settings().decode
+        assert (how.sample, how.temperature, how.beam) == wanted
+
+
+def test_a_run_that_was_trained_to_be_greedy_is_greedy(folder, tmp_path, monkeypatch):
+    """Its sample at the validation, too. No seed changes what is likeliest."""
+    said: list[str] = []
+    monkeypatch.setattr(Progress, "say", lambda _, text: said.append(text))
+    monkeypatch.setattr(session, "finish", lambda folder, *_: seqlab.load(folder))
+    settings = {**TINY, "decode.sample": False, "decode.longest": 12}
+    data = str(folder / "cats.txt")
+    run = seqlab.train("generate", data, model="gru", steps=6, out=tmp_path / "run", settings=settings)
+    [greedy, *others] = written(run, "the", "the", "the")
+
+    assert run.decoding() == DecodeConfig(longest=12, temperature=0.8)
+    assert others == [greedy] * 2 and written(run, "the", **{"decode.seed": 9}) == [greedy]
+    assert run.predict([""])[0].text.split() == said[-1].split()
+    assert len(set(written(run, "the", "the", "the", **{"decode.sample": True}))) > 1
+
+
+def test_a_folder_of_format_1_writes_as_it_did(cats, tmp_path):
+    """There sample: false and temperature: 1.0 stood for what was drawn at 0.8; today they mean greedy."""
+    usual = {"sample": False, "temperature": 1.0}
+    old = with_decode(cats, tmp_path / "old", old=True, **usual)
+    new = with_decode(cats, tmp_path / "new", **usual)
+    hot = with_decode(cats, tmp_path / "hot", old=True, sample=False, temperature=2.0)
+
+    assert old.decoding() == cats.decoding() == DecodeConfig(sample=True, temperature=0.8)
+    assert written(old) == written(cats)
+    assert hot.decoding() == DecodeConfig(sample=True, temperature=2.0)
+    assert new.decoding() == DecodeConfig()
+    assert written(new) == written(cats, **{"decode.sample": False})
+    assert old.decoding({"decode.beam": 4}).beam == 4
+
+
+def test_a_body_goes_on_writing_as_it_did(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(session, "finish", lambda folder, *_: seqlab.load(folder))
+    training = {key: value for key, value in TINY.items() if key.startswith("training")}
+    small = training | {"model.decoder.width": 16, "model.decoder.body.layers": 1, "data.tokens.vocabulary": 280}
+    more, data = {"steps": 1, "quiet": True}, str(folder / "cats.txt")
+    body = seqlab.train("pretrain", data, model="gpt", out=tmp_path / "body", settings=small, **more)
+    for task in ("generate", "pretrain"):
+        run = seqlab.train(task, data, start=body.folder, out=tmp_path / task, settings=training, **more)
+        assert run.decoding() == DecodeConfig(sample=True, temperature=0.8)
 
 
 # Scores --------------------------------------------------------------------------------------------------------------
@@ -427,8 +521,6 @@ def test_a_table_is_no_text_to_a_model_of_running_text(seqlab, cats, tmp_path):
 
 
 def test_facts_of_another_task_are_refused(cats, tmp_path):
-    import shutil
-
     copy = shutil.copytree(cats.folder, tmp_path / "copy")
     (copy / "facts.json").write_text((copy / "facts.json").read_text().replace('"task": "generate"', '"task": "classify"'))
     with pytest.raises(UserError, match='this is of the task "classify"'):
@@ -440,6 +532,7 @@ def test_a_window_that_is_full_is_begun_anew():
     model = writer(Transformer(layers=1, heads=2, feed_forward=16, positions=Learned(length=8)))
     pen = Pen(model, 7, endless=True, window=8)
 
-    assert pen.write([[8, 9]], SAMPLE, 50)[0] == list(pen.stream([8, 9], SAMPLE, 50))
-    assert len(pen.write([[8] * 30], SAMPLE, 21)[0]) == 21
-    assert min(pen.write([[8]], SAMPLE, 40)[0]) > EOS
+    how = DecodeConfig(sample=True, temperature=0.8)
+    assert pen.write([[8, 9]], how, 50)[0] == list(pen.stream([8, 9], how, 50))
+    assert len(pen.write([[8] * 30], how, 21)[0]) == 21
+    assert min(pen.write([[8]], how, 40)[0]) > EOS

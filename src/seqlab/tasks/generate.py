@@ -67,8 +67,6 @@ CHUNK = 4096
 """Lines that are tokenized together."""
 CHECKED = 131_072
 """Ids of the validation text that are scored while training and for the report; `seqlab evaluate` scores a whole text."""
-SAMPLE = DecodeConfig(sample=True, temperature=0.8)
-"""How a language model writes unless told: the likeliest text, or one as likely as any, is dull or wild."""
 SAMPLED = {"character": 80, "word": 20, "subword": 25}
 """Ids of the sample that is shown at a validation."""
 ORDERS = {"character": 6, "word": 3, "subword": 3}
@@ -361,13 +359,13 @@ class GeneratePrepared(Prepared):
         loss = float(nats.sum() / foreseen(written, self.facts))
         scores = {f"valid_{metric.name}": metric(nats, units) for metric in self.facts.metrics}
         score = -next(iter(scores.values()))
-        sample = self.sample(model)
-        return Checked(score, loss, {"valid_loss": loss, **scores}, sample)
+        return Checked(score, loss, {"valid_loss": loss, **scores})
 
-    def sample(self, model: Model) -> str:
+    def sample(self, model: nn.Module, how: DecodeConfig) -> str:
         """A few words out of nothing, with the same chance each time."""
-        pen = pen_for(model, self.facts, self.task)
-        ids = pen.write([[]], SAMPLE, SAMPLED[self.facts.unit])[0]
+        assert isinstance(model, Model)
+        pen, most = pen_for(model, self.facts, self.task), SAMPLED[self.facts.unit]
+        ids = pen.write([[]], how, min(most, how.longest or most))[0]
         return " ".join(self.tokenizer.decode(ids).split())
 
     def learn_baseline(self, folder: Path) -> str:

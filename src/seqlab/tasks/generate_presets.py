@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seqlab.config import Tree
+from seqlab.tasks import rules
 from seqlab.tasks.task import Size
 
 CHARACTERS = 5_000_000
@@ -39,7 +40,7 @@ def presets(size: Size) -> dict[str, Tree]:
     layer = {"kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "dropout": slower}
     conv = {"kind": "conv", "layers": 6, "width": width, "kernel": 5, "residual": True, "dropout": slower}
     blocks: Tree = {"task": {"context": 128}, "training": {"rate": 3e-3, "batch_tokens": batch}}
-    return {
+    table = {
         "rnn": recurrent("rnn"),
         "gru": recurrent("gru"),
         "lstm": recurrent("lstm"),
@@ -50,6 +51,7 @@ def presets(size: Size) -> dict[str, Tree]:
         "gpt-2": _gpt(1600, 48, 25, 1024),
         "gpt-3": _gpt(12_288, 96, 96, 2048),
     }
+    return {name: tree | {"decode": rules.drawing()} for name, tree in table.items()}
 
 
 def _gpt(width: int, layers: int, heads: int, context: int, norm: str = "pre") -> Tree:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from seqlab.config import Tree
+from seqlab.tasks import rules
 from seqlab.tasks.task import Size
 
 PUBLISHED = {
@@ -75,7 +76,7 @@ def presets(size: Size) -> dict[str, Tree]:
         "roberta": {"data": data, "task": task("masked") | together, "model": filling(layer, words), "training": blocks},
         "gpt": {
             "data": data, "task": task("causal") | ({"context": 128} if short else {}), "model": alone | {"decoder": written},
-            "training": small_blocks,
+            "training": small_blocks, "decode": rules.drawing(),
         },
         "elmo": {
             "data": data, "task": task("both-ways") | {"context": 64 if short else 128},
@@ -151,6 +152,7 @@ def _gpt(width: int, layers: int, heads: int, context: int, norm: str) -> Tree:
         "model": {"input": None, "encoder": None, "pool": None, "head": None, "decoder": decoder},
         "task": {"objective": "causal", "context": context},
         "training": {"rate": 2.5e-4, "batch_tokens": 8 * context, "decay": "cosine"},
+        "decode": rules.drawing(),
     }
 
 

@@ -22,6 +22,7 @@ from seqlab.data.batches import Plan
 from seqlab.data.read import Bad, DataConfig, Row, Table
 from seqlab.data.store import Ragged, Store
 from seqlab.data.survey import Problem
+from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.files import folder_beside
 from seqlab.model import ModelConfig
@@ -66,7 +67,7 @@ class Checked:
     """Decides between equal scores, which small validation sets often give."""
     numbers: dict[str, float]
     sample: str = ""
-    """A few words written by the model, to watch it learn."""
+    """A few words written by the model (`Prepared.sample`)."""
 
 
 class TaskConfig(Variant):
@@ -206,6 +207,10 @@ class Prepared(ABC):
     @abstractmethod
     def validate(self, model: nn.Module, device: str) -> Checked:
         """Score a model on the validation rows."""
+
+    def sample(self, model: nn.Module, how: DecodeConfig) -> str:
+        """A few words written as `how` says, to watch a model learn; empty where a task shows none."""
+        return ""
 
     def learn_baseline(self, folder: Path) -> str:
         """Learn the simple baseline and save it in this new folder, where it needs no training loop; how good it is, in words."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from seqlab import config
 from seqlab.data.read import Role
 from seqlab.data.store import Ragged, concatenate
 from seqlab.data.stream import TEXT, encode_text, split_text
@@ -27,7 +25,7 @@ from seqlab.report.page import Example
 from seqlab.settings import Settings
 from seqlab.tasks import generate
 from seqlab.tasks.continuing import Pen
-from seqlab.tasks.generate import SAMPLE, Generate, GenerateFacts, Reading
+from seqlab.tasks.generate import Generate, GenerateFacts, Reading
 from seqlab.tasks.ngrams import NGrams
 from seqlab.tasks.surprise import decoder_of, sums
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, same_columns, texts_of
@@ -95,8 +93,9 @@ class GenerateRun(Run):
     def predict(self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> list[Generated]:
         """Each prompt and its continuation; an empty prompt starts from nothing.
 
-        Ids are drawn by chance at a temperature of 0.8, unless `settings` say otherwise: {"decode.temperature": 1.0},
-        {"decode.beam": 4} (which searches instead), {"decode.longest": 1000}, {"decode.seed": 1}.
+        It writes as `decode` in config.yaml says (presets draw at a temperature of 0.8) or as `settings` say:
+        {"decode.temperature": 1.0}, {"decode.beam": 4} (which searches instead), {"decode.longest": 1000},
+        {"decode.seed": 1}.
         """
         how = self.decoding(settings)
         prompts = [text if isinstance(text, str) else "\t".join(text) for text in texts]
@@ -127,10 +126,6 @@ class GenerateRun(Run):
                 told = text
         if rest := self._after(given, more)[len(told) :]:
             yield rest
-
-    def decoding(self, settings: Mapping[str, Any] | None = None) -> DecodeConfig:
-        """How to write: as usual for language models, as config.yaml says, as asked for here; the last word counts."""
-        return decoding(self.settings, settings)
 
     def _longest(self, how: DecodeConfig) -> int:
         return how.longest or (self.facts.longest if self.facts.flow == "rows" else LONGEST[self.facts.unit])
@@ -263,7 +258,8 @@ class GenerateRun(Run):
         """What it writes out of nothing and from a prompt, more or less by chance."""
         samples, most = [], LONGEST[self.facts.unit] // 2
         for temperature in (0.5, 0.8, 1.0):
-            asked = {"decode.temperature": temperature, "decode.sample": True, "decode.beam": 1, "decode.longest": most}
+            asked = {"decode.temperature": temperature, "decode.sample": True, "decode.longest": most}
+            asked |= {"decode.beam": 1, "decode.n_best": 1}
             for prompt, said in zip(["", *prompts], self.predict(["", *prompts], asked), strict=True):
                 begin = f", from “{prompt}”" if prompt else ""
                 samples.append(f"At temperature {temperature}{begin}:\n{said.text.strip()}")
@@ -283,18 +279,6 @@ class GenerateRun(Run):
         """What surprised it in the first lines that were scored."""
         text = "".join(lines) if self.facts.flow == "text" else max(lines, key=len, default="")
         return [self.explain(text[:400])] if text.strip() else []
-
-
-def decoding(settings: Settings, asked: Mapping[str, Any] | None = None) -> DecodeConfig:
-    """How a language model writes: as usual, as its settings say, as is asked for here; the last word counts."""
-    told = dict(asked or {})
-    kept = settings.decode
-    own = {one.name: getattr(kept, one.name) for one in dataclasses.fields(kept) if getattr(kept, one.name) != one.default}
-    base = config.dump(SAMPLE) | own
-    if "decode.beam" in told and "decode.sample" not in told:    # who asks for a beam asks for a search
-        base["sample"] = str(told["decode.beam"]) == "1" and base["sample"]
-    tree = config.override(config.dump(settings) | {"decode": base}, told, Settings)
-    return config.build(Settings, tree, "settings").decode
 
 
 def text_after(tokenizer: Tokenizer, given: Sequence[int], more: Sequence[int]) -> str:

@@ -52,7 +52,7 @@ from seqlab.tasks.tally import Tally, foreseen, scored
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, same_columns
 from seqlab.tasks.text_files import load_tokenizer, open_table
 from seqlab.uses import pretrain_shown
-from seqlab.uses.generate import LONGEST, Generated, decoding, refuse_empty, text_after
+from seqlab.uses.generate import LONGEST, Generated, refuse_empty, text_after
 from seqlab.uses.pretrain_answers import LABELS, Blank, Filled, Repaired, Vectors
 from seqlab.uses.run import BASELINE, Findings, Run, Text, TextScore, one_or_many
 
@@ -116,7 +116,7 @@ class PretrainRun(Run):
         if not texts:
             return []
         if self.objective == "causal":
-            return self._continued(self.single(texts), decoding(self.settings, settings))
+            return self._continued(self.single(texts), self.decoding(settings))
         if self.objective == "denoise":
             return self._repaired(self.single(texts), self.decoding(settings))
         if self.objective in ("blank", "both-ways"):

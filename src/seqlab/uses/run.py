@@ -6,7 +6,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, cast, runtime_checkable
@@ -23,11 +23,14 @@ from seqlab.model import Model
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores
 from seqlab.report.page import Example
-from seqlab.settings import Settings
+from seqlab.settings import Settings, searching
 from seqlab.tasks.task import Files, Prepared, TaskConfig, TaskFacts, chunks, same_columns
 from seqlab.training.checkpoint import load_weights
 
 CONFIG, FACTS, WEIGHTS, METRICS, BASELINE = "config.yaml", "facts.json", "model.safetensors", "metrics.jsonl", "baseline"
+FORMAT = 2
+"""Of a run folder, in its facts.json. A folder without it is of format 1: there a decoder alone sampled at a
+temperature of 0.8 where config.yaml has sample: false and temperature: 1.0. Since 2 config.yaml says what happens."""
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
 Ask = Literal["answer", "vector", "score"]
@@ -206,7 +209,8 @@ class Run(ABC):
         return self._with(settings).decode
 
     def _with(self, settings: Mapping[str, Any] | None) -> Settings:
-        return config.build(Settings, config.override(config.dump(self.settings), settings or {}, Settings), "settings")
+        tree = config.override(config.dump(self.settings), searching(settings or {}, "decode."), Settings)
+        return config.build(Settings, tree, "settings")
 
     def refuse_other_symbols(self, symbols: Mapping[str, int]) -> None:
         """The tokenizer has to be the one of the training."""
@@ -221,13 +225,23 @@ class Run(ABC):
 def write_run(folder: Path, settings: Settings, prepared: Prepared) -> None:
     """The files that say what a model is; its weights come later."""
     prepared.save(folder)
-    write_json(folder / FACTS, prepared.facts.to_json())
+    write_json(folder / FACTS, {"format": FORMAT, **prepared.facts.to_json()})
     write_text(folder / CONFIG, config.write_yaml(config.dump(settings)))
 
 
 def read_settings(folder: Path) -> Settings:
     """The settings that the model in a folder was trained with."""
-    return config.build(Settings, _read(folder / CONFIG), str(folder / CONFIG))
+    settings = config.build(Settings, _read(folder / CONFIG), str(folder / CONFIG))
+    return settings if "format" in _read(folder / FACTS) else _of_format_1(settings)
+
+
+def _of_format_1(settings: Settings) -> Settings:
+    """The settings of an older folder, as they were meant there."""
+    model, how = settings.model, settings.decode
+    if model.decoder is None or model.input is not None or how.beam > 1:
+        return settings
+    temperature = 0.8 if how.temperature == 1.0 else how.temperature
+    return replace(settings, decode=replace(how, sample=True, temperature=temperature))
 
 
 def read_facts(folder: Path, task: TaskConfig) -> TaskFacts:
@@ -240,6 +254,7 @@ def read_facts(folder: Path, task: TaskConfig) -> TaskFacts:
             fix="Copy the whole run folder again, or train anew.",
         )
     try:
+        tree.pop("format", None)
         facts = task.facts(tree)
         return TypeAdapter(type(facts)).validate_python(vars(facts))
     except ValidationError as error:
