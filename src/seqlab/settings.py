@@ -119,7 +119,7 @@ def merge(below: Tree, above: Tree) -> Tree:
 
 
 def searching(asked: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Settings of decoding with what follows from them: a beam searches, which turns `sample` off unless it is given, too.
+    """Settings of decoding with what follows from them: a beam turns `sample` off, unless that is given, too.
 
     `before` is what stands before the keys: "decode." in dotted ones.
     """

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,9 @@ from seqlab.errors import UserError
 from seqlab.objectives import SHARPNESS, Halves
 from seqlab.parts import Batch, Output
 from seqlab.seq import Seq, mask_of
+from seqlab.settings import Wishes
+from seqlab.tasks.pretrain_presets import presets
+from seqlab.tasks.task import Size
 
 BETWEEN = 2
 """The id that stands between two texts."""
@@ -124,6 +128,14 @@ def test_workers_do_not_share_out_rows_that_are_compared(reviews, tmp_path):
         package.train("pretrain", str(reviews), model="roberta", steps=6, out=tmp_path / str(workers), settings=keys, quiet=True)
     one, two = ((tmp_path / str(workers) / "model.safetensors").read_bytes() for workers in (1, 2))
     assert one == two
+
+
+def test_only_the_preset_of_that_name_asks_it():
+    """Presets that bear the name of a published model learn what was published."""
+    made = {name: Wishes(task="pretrain", preset=name).settings() for name in presets(Size())}
+    assert [name for name, settings in made.items() if settings.task.halves_weight] == ["blank-bilstm-halves"]
+    plain, asked = made["blank-bilstm"], made["blank-bilstm-halves"]
+    assert replace(plain, task=replace(plain.task, halves_weight=asked.task.halves_weight)) == asked
 
 
 def test_other_objectives_refuse_it(reviews, tmp_path):

@@ -47,10 +47,9 @@ WRITES = {"model.decoder.width": 64, "model.decoder.body.layers": 2, "model.deco
 APART = {"model.input.width": 64, "model.input.scale": 0.125, "model.encoder.body.width": 64}
 QUICK: dict[str, dict[str, Any]] = {
     "bert": READS, "roberta": READS, "gpt": WRITES, "bart": READS | WRITES, "elmo": APART, "blank-bilstm": APART,
+    "blank-bilstm-halves": APART,
 }    # fmt: skip
 """Sizes for --quick, about 0.1 million weights above the vectors of the tokens."""
-ALONE = {"task.halves_weight": 0.0}
-"""The objective by itself. Words, of which the built-in data is made, are no texts whose halves belong together."""
 QUICK_STEPS, QUICK_LABELS, QUICK_SEEDS = 1600, "500,2000", 2
 QUICK_RATE = 2e-3
 """Of the fine-tuning of such small models, on all sides."""
@@ -228,12 +227,12 @@ class Asked:
         """Passes over so many labels: the same for every side."""
         return self.epochs or (10 if count <= 5000 else 4)
 
-    def pretrain(self, model: str, folder: Path, data: Path, progress: Progress, common: Mapping[str, Any] | None = None) -> None:
-        """Pretrain a preset on the text without labels; equal budgets, and what is `common`, for all presets."""
+    def pretrain(self, model: str, folder: Path, data: Path, progress: Progress) -> None:
+        """Pretrain a preset on the text without labels; equal budgets for all presets."""
         texts = self.unlabelled or (str(write_rows(data / "texts.jsonl", self.rows.texts())),)
         budget = {"training.minutes": self.minutes} if self.minutes else {"training.steps": QUICK_STEPS}
-        small = {**QUICK.get(model, {}), "training.batch_tokens": 2048, "task.context": 128, **ALONE} if self.quick else {}
-        overrides = {"data.train": texts, **budget, "training.baseline": False, **small, **(common or {}), **self.pretraining}
+        small = {**QUICK.get(model, {}), "training.batch_tokens": 2048, "task.context": 128} if self.quick else {}
+        overrides = {"data.train": texts, **budget, "training.baseline": False, **small, **self.pretraining}
         train_once(Wishes(task="pretrain", preset=model, overrides=overrides), folder, progress)
 
 

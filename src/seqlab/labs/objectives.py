@@ -1,7 +1,6 @@
 """The lab `objectives` (SPEC P7): presets pretrained at equal compute, each fine-tuned on the same labelled rows.
 
-By default a bidirectional model (roberta) against a left-to-right one (gpt) of the same size; neither is asked about halves of
-texts, so that what differs is the direction.
+By default a bidirectional model (roberta) against a left-to-right one (gpt) of the same size: what differs is the direction.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from seqlab.errors import UserError
-from seqlab.labs.asked import ALONE, Asked
+from seqlab.labs.asked import Asked
 from seqlab.labs.few_labels import BOW, Comparison, Results, Side, by_epoch, told_difference
 from seqlab.labs.lab import Outcome, Table, at_work, choose_place
 from seqlab.model import count_parameters, sketch
@@ -67,7 +66,7 @@ def run(
         bodies = {name: folder / f"pretrained-{name}" for name in names}
         for name, body in bodies.items():
             progress.say(f"Pretraining {name}")
-            asked.pretrain(name, body, folder / "data", progress, ALONE)
+            asked.pretrain(name, body, folder / "data", progress)
         comparison = Comparison(asked, folder, progress)
         sides = [*(Side(name, body) for name, body in bodies.items()), Side(BOW)]
         results = Results(comparison.learn(sides))

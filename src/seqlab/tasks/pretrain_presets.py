@@ -68,12 +68,17 @@ def presets(size: Size) -> dict[str, Tree]:
     # 0.3; four minutes with 0.05: 0.79 and 42. roberta, eight minutes, fine-tuned on 2,000 labels, two runs each: 0.763 and
     # 0.802 without it, 0.817 and 0.819 with 0.1; 4.61 and 4.74 nats a hidden piece.)
     together = {"halves_weight": 0.1}
+    blank = {
+        "data": data, "task": task("blank") | {"context": 128},
+        "model": filling(apart(1), linear) | {"input": tokens | {"dropout": size.dropout(BLANK_A_MINUTE, BLANK_EARLY)}},
+        "training": recurrent,
+    }
     return {
         "bert": {
             "data": data, "task": task("masked+next") | {"context": 128}, "model": filling(layer, words, pair, follows),
             "training": blocks,
         },
-        "roberta": {"data": data, "task": task("masked") | together, "model": filling(layer, words), "training": blocks},
+        "roberta": {"data": data, "task": task("masked"), "model": filling(layer, words), "training": blocks},
         "gpt": {
             "data": data, "task": task("causal") | ({"context": 128} if short else {}), "model": alone | {"decoder": written},
             "training": small_blocks, "decode": rules.drawing(),
@@ -82,11 +87,8 @@ def presets(size: Size) -> dict[str, Tree]:
             "data": data, "task": task("both-ways") | {"context": 64 if short else 128},
             "model": filling(apart(2), linear | {"halves": True}), "training": small_recurrent,
         },
-        "blank-bilstm": {
-            "data": data, "task": task("blank") | {"context": 128} | together,
-            "model": filling(apart(1), linear) | {"input": tokens | {"dropout": size.dropout(BLANK_A_MINUTE, BLANK_EARLY)}},
-            "training": recurrent,
-        },
+        "blank-bilstm": blank,
+        "blank-bilstm-halves": blank | {"task": blank["task"] | together},
         "bart": {
             "data": data, "task": task("denoise") | {"masking": 0.3} | copied,
             "model": reading | {"decoder": written | {"body": layer | {"layers": 2}}}, "training": blocks,

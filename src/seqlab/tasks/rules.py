@@ -6,5 +6,5 @@ from seqlab.config import Tree
 
 
 def drawing() -> Tree:
-    """How a language model writes: the likeliest text is dull and repeats itself, at a temperature of 1 it is wild."""
+    """How a language model writes: the likeliest text is dull and repeats itself, at temperature 1 it is wild."""
     return {"sample": True, "temperature": 0.8}
