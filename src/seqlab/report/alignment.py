@@ -15,47 +15,11 @@ from seqlab.errors import UserError
 from seqlab.model import Model
 from seqlab.parts import Batch, record
 from seqlab.report.attention import Explanation, Map, grouped
+from seqlab.report.html import asset
 
 LOOKS = ("cross", "look")
 """What the modules by which a decoder looks at its memory are called."""
-CSS = """
-.align table{border-collapse:collapse;font-size:.82rem;margin:.6rem 0}.align .scroll{overflow-x:auto}
-.align th{font-weight:500;color:var(--text);padding:.15rem .35rem;white-space:nowrap}
-.align thead th{vertical-align:bottom}.align thead th span{writing-mode:vertical-rl;transform:rotate(180deg)}
-.align tbody th{text-align:right}
-.align td{min-width:1.25rem;height:1.25rem;padding:0;border:1px solid var(--line);
-background:rgb(var(--heat)/calc(var(--w,0)*var(--heat-top)))}
-.align td:hover{outline:2px solid var(--text)}
-.align .controls{display:flex;flex-wrap:wrap;gap:.9rem;font-size:.875rem;color:var(--soft)}.align [hidden]{display:none}
-.align select{font:inherit;color:var(--text);background:var(--card);border:1px solid var(--line);border-radius:5px}
-"""
-
-SCRIPT = """
-for (const box of document.querySelectorAll('.align:not([data-ready])')) {
-  box.dataset.ready = 1;
-  const layers = JSON.parse(box.querySelector('script').textContent).map(layer => ({
-    heads: layer.heads, bytes: Uint8Array.from(atob(layer.bytes), c => c.charCodeAt(0))}));
-  const [layerMenu, headMenu] = box.querySelectorAll('select'), cells = box.querySelectorAll('td'),
-    names = [...cells].map(cell => cell.title.replace(/: [^:]*$/, ''));
-  const menu = (element, many) => { for (let i = 0; i < many; i++) element.add(new Option(i + 1, i)); };
-  menu(layerMenu, layers.length); menu(headMenu, layers[0].heads);
-  box.querySelector('.controls').hidden = layers.length * layers[0].heads < 2;
-  function show() {                        // the mean of the chosen layers and heads
-    const ls = layerMenu.value === '' ? layers : [layers[+layerMenu.value]];
-    cells.forEach((cell, place) => {
-      let sum = 0, many = 0;
-      for (const l of ls) {
-        for (const h of headMenu.value === '' ? [...Array(l.heads).keys()] : [+headMenu.value]) {
-          sum += l.bytes[h * cells.length + place] / 255; many++;
-        }
-      }
-      cell.style.setProperty('--w', (sum / many).toFixed(3));
-      cell.title = `${names[place]}: ${(sum / many).toFixed(3)}`;
-    });
-  }
-  for (const element of [layerMenu, headMenu]) element.addEventListener('change', show);
-}
-"""
+CSS, SCRIPT = asset("alignment.css"), asset("alignment.js")
 
 
 def align(model: Model, batch: Batch, *, text: str, said: str, read: Sequence[str], written: Sequence[str]) -> Explanation:

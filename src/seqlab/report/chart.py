@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from seqlab.report.html import asset
+
 WIDTH, HEIGHT = 460, 250
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 32, 40
 COLOURS = ("--c1", "--c2", "--c3", "--c4")
+CSS = asset("chart.css")
 
 
 @dataclass(frozen=True)
@@ -187,10 +190,3 @@ def _svg(title: str, height: float, parts: Sequence[str]) -> str:
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title)}" class="chart">'
         f'<text x="0" y="14" font-weight="600">{escape(title)}</text>{"".join(parts)}</svg>'
     )
-
-
-CSS = """
-.chart{width:100%;max-width:30rem;height:auto;display:block;font-size:13px;overflow:visible}.chart text{fill:var(--text)}
-.chart .soft{fill:var(--soft)}.chart .rule{stroke:var(--line)}
-.chart .best{fill:var(--card);stroke:var(--text);stroke-width:2}.chart .whisker{stroke:var(--text);stroke-width:1.5;fill:none}
-"""

@@ -14,21 +14,7 @@ MOST_CLASSES = 50
 """A confusion matrix is drawn up to so many classes; beyond, only the commonest confusions are listed."""
 WITH_NUMBERS = 12
 """Up to so many classes the cells show their counts; beyond, they are colours with tooltips."""
-CSS = """
-.confusion td,.confusion th,.confusion tbody tr:last-child>*{border:1px solid var(--card)}
-.confusion td:last-child,.confusion th:last-child{padding-right:.8rem}
-.confusion .corner{font-weight:400;vertical-align:bottom;padding-right:.7rem}
-.confusion th[scope=col]{vertical-align:bottom;text-align:center}
-.confusion th[scope=row]{text-align:right;padding:.2rem .7rem .2rem 0;white-space:nowrap}
-.confusion td{min-width:3.4rem;text-align:center;background:rgb(var(--against)/calc(var(--w)*.85))}
-.confusion td.hit{background:rgb(var(--for)/calc(var(--w)*.85))}
-.confusion.small td,.confusion.small td:last-child{min-width:0;width:.95rem;height:.95rem;padding:0;background-color:var(--faint);
-background-image:linear-gradient(rgb(var(--against)/calc(var(--w)*.95)) 0 0)}
-.confusion.small td.hit{background-image:linear-gradient(rgb(var(--for)/calc(var(--w)*.95)) 0 0)}
-.confusion.small th[scope=row],.confusion.small th[scope=col]{font-size:.72rem;line-height:1;padding-block:0 .1rem}
-.confusion.small th[scope=col]{padding:0 0 .3rem}
-.confusion.small th[scope=col] span{writing-mode:vertical-rl;transform:rotate(180deg);white-space:nowrap}
-"""
+CSS = html.asset("confusion.css")
 
 
 def confusion_part(scores: Scores) -> str:

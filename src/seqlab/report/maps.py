@@ -15,99 +15,14 @@ from seqlab.errors import UserError
 from seqlab.report import alignment
 from seqlab.report.attention import Explanation, Map
 from seqlab.report.evaluate import number
-from seqlab.report.html import notebook, page, shortened
+from seqlab.report.html import asset, notebook, page, shortened
 
 MOST_NUMBERS = 6_000_000
 """A page carries at most so many self-attention weights (a byte each); beyond it, heads are averaged."""
 MOST_GRAMS = 24
 
-CSS = """
-.w{font-size:1.05rem;line-height:2;margin:.35rem 0;overflow-wrap:anywhere}
-.w span{border-radius:4px;padding:.14em .18em;background:rgb(var(--heat)/calc(var(--w,0)*var(--heat-top)))}
-.w.tight span{padding:.14em 0;border-radius:2px}
-.w.signed span{background:rgb(var(--for)/calc(var(--w,0)*.8))}
-.w.signed span.n{background:rgb(var(--against)/calc(var(--w,0)*.8))}
-.matrix .w span{cursor:default}.matrix .w span.at{outline:2px solid var(--text)}
-.legend{display:flex;flex-wrap:wrap;gap:.5rem;align-items:center;color:var(--soft);font-size:.82rem;margin:.3rem 0 .5rem}
-.ramp{display:inline-block;width:7rem;height:.7rem;border-radius:3px;
-background:linear-gradient(90deg,rgb(var(--heat)/0),rgb(var(--heat)/var(--heat-top)));border:1px solid var(--line)}
-.ramp.signed{background:linear-gradient(90deg,rgb(var(--against)/.8),rgb(var(--against)/0) 50%,
-rgb(var(--for)/0) 50%,rgb(var(--for)/.8))}
-.hop{display:grid;grid-template-columns:3.6rem 1fr;gap:.4rem;align-items:baseline;border-top:1px solid var(--line)}
-.hop:first-of-type{border-top:0}.hop>b{color:var(--soft);font-weight:600;font-size:.82rem}
-.sentence{display:grid;grid-template-columns:6rem 3.2rem 1fr;gap:.6rem;align-items:center}
-.sentence .w{margin:.1rem 0;line-height:1.8}
-.sentence .num,.gram .num{color:var(--soft);font-size:.82rem;font-variant-numeric:tabular-nums;text-align:right}
-.track{height:.7rem;background:var(--faint);border-radius:3px;overflow:hidden}
-.track i{display:block;height:100%;background:rgb(var(--heat))}
-.track.for i{background:rgb(var(--for))}.track.against i{background:rgb(var(--against))}
-.answer{display:flex;flex-wrap:wrap;gap:.3rem 1.4rem;align-items:baseline;margin:0 0 .5rem}.answer b{font-size:1.1rem}
-.gram{display:grid;grid-template-columns:minmax(6rem,14rem) 1fr 4rem;gap:.7rem;align-items:center;padding:.12rem 0}
-.grams{display:grid;grid-template-columns:repeat(auto-fit,minmax(20rem,1fr));gap:.3rem 2.2rem}
-.matrix .controls{display:flex;flex-wrap:wrap;gap:.9rem;align-items:center;font-size:.875rem;color:var(--soft);margin:.2rem 0}
-.matrix [hidden]{display:none}.matrix .rows{display:flex;flex-wrap:wrap;gap:.4rem 1rem;align-items:center}
-.matrix select{font:inherit;color:var(--text);background:var(--card);border:1px solid var(--line);border-radius:5px}
-.matrix canvas{display:block;max-width:100%;margin:.7rem 0 .2rem;border:1px solid var(--line);image-rendering:pixelated}
-@media (max-width:36rem){.sentence{grid-template-columns:3rem 1fr}.sentence .num{display:none}}
-""" + alignment.CSS
-
-SCRIPT = """
-for (const box of document.querySelectorAll('.matrix:not([data-ready])')) {
-  box.dataset.ready = 1;
-  const data = JSON.parse(box.querySelector('script').textContent), layers = data.layers.map(l => ({
-    heads: l.heads, size: l.size, top: l.top, bytes: Uint8Array.from(atob(l.bytes), c => c.charCodeAt(0))}));
-  const [layerMenu, headMenu] = box.querySelectorAll('select'), spans = box.querySelectorAll('.w span'),
-    canvas = box.querySelector('canvas'), most = box.querySelector('.most'), startMost = most.textContent,
-    start = [...spans].map(s => s.style.getPropertyValue('--w')), titles = [...spans].map(s => s.title), n = spans.length;
-  let at = -1;
-  for (const element of box.querySelectorAll('[hidden]')) element.hidden = false;
-  const menu = (element, many) => { for (let i = 0; i < many; i++) element.add(new Option(i + 1, i)); };
-  menu(layerMenu, layers.length); menu(headMenu, layers[0].heads);
-  function look(q) {                       // where position q looks, averaged over the chosen layers and heads
-    const out = new Float64Array(n), ls = layerMenu.value === '' ? layers : [layers[+layerMenu.value]];
-    for (const l of ls) {
-      const hs = headMenu.value === '' ? [...Array(l.heads).keys()] : [+headMenu.value];
-      for (const h of hs) {
-        const row = (h * n + q) * n, top = l.top[h * n + q] / 255 / hs.length / ls.length;
-        for (let k = 0; k < n; k++) out[k] += l.bytes[row + k] * top;
-      }
-    }
-    return out;
-  }
-  function draw() {
-    const cell = Math.max(1, Math.min(18, Math.floor(440 / n))), ink = canvas.getContext('2d');
-    canvas.width = canvas.height = n * cell;
-    const colour = getComputedStyle(box).getPropertyValue('--heat').trim().split(/ +/).join(',');
-    for (let q = 0; q < n; q++) {
-      const row = look(q), top = Math.max(...row) || 1;
-      for (let k = 0; k < n; k++) {
-        ink.fillStyle = `rgba(${colour},${row[k] / top})`;
-        ink.fillRect(k * cell, q * cell, cell, cell);
-      }
-    }
-  }
-  function show() {
-    const row = at < 0 ? null : look(at), top = row ? Math.max(...row) || 1 : 1;
-    spans.forEach((span, k) => {
-      span.style.setProperty('--w', row ? (row[k] / top).toFixed(3) : start[k]);
-      span.classList.toggle('at', k === at);
-      span.title = row ? row[k].toFixed(3) : titles[k];
-    });
-    most.textContent = row ? top.toFixed(3) : startMost;
-  }
-  spans.forEach((span, k) => {
-    span.addEventListener('mouseenter', () => { at = k; show(); });
-    span.addEventListener('click', () => { at = k; show(); });
-  });
-  canvas.addEventListener('mousemove', event => {
-    const q = Math.min(n - 1, Math.max(0, Math.floor(event.offsetY / canvas.clientHeight * n)));
-    if (q !== at) { at = q; show(); }
-  });
-  for (const element of [box.querySelector('.w'), canvas]) element.addEventListener('mouseleave', () => { at = -1; show(); });
-  for (const element of [layerMenu, headMenu]) element.addEventListener('change', () => { draw(); show(); });
-  draw();
-}
-""" + alignment.SCRIPT
+CSS = asset("maps.css") + alignment.CSS
+SCRIPT = asset("maps.js") + alignment.SCRIPT
 
 
 # HTML ----------------------------------------------------------------------------------------------------------------

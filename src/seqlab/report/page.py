@@ -426,22 +426,4 @@ def _settings(report: Report) -> str:
     )
 
 
-CSS = """
-.facts{display:flex;flex-wrap:wrap;gap:.6rem 2rem;margin:1rem 0 0}.facts dt{font-size:.82rem}
-.facts dd{font-weight:600;font-variant-numeric:tabular-nums}.notes ul{margin:.3rem 0 0;padding-left:1.2rem}
-.lead{display:grid;grid-template-columns:max-content 1fr;gap:1.8rem;align-items:center}
-.figure{display:flex;flex-direction:column;line-height:1.3}
-.figure b{font-size:2.6rem;line-height:1.1;letter-spacing:-.02em;color:var(--c1)}
-.verdict{font-size:1.08rem;font-weight:600;margin-top:0}
-.grid2{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));gap:.8rem}
-.grid2>.card{margin:0;display:flex;flex-direction:column;justify-content:center}
-.scroll{overflow-x:auto}.scroll table{font-size:.82rem;white-space:nowrap}.scroll :is(th,td):nth-child(n+2){padding-inline:.4rem}
-.scroll tbody tr:last-child{font-weight:600}
-.grid2 td{white-space:nowrap}.grid2 :is(th,td):nth-child(n+2){padding-left:.5rem;padding-right:0}
-.grid2>.sample:last-child:nth-child(odd){grid-column:1/-1}
-.worst td{vertical-align:top}.worst .text{overflow-wrap:anywhere}.worst td:first-child{max-width:36rem}
-.worst.translate{table-layout:fixed}.worst.translate th:last-child{width:4.5rem}
-.grid2>.sample{justify-content:flex-start}.sample h3{font-size:.82rem;color:var(--soft)}.sample pre{font-size:.85rem}
-.signature{overflow-wrap:anywhere;font-size:.75rem}
-@media (max-width:40rem){.lead{grid-template-columns:1fr}}
-"""
+CSS = html.asset("page.css")
