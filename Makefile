@@ -14,6 +14,8 @@ test: $(VENV)/.test
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/oxlint src
+	$(BIN)/python .ci/lint_css.py src
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/step_speed.py
