@@ -7,8 +7,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +38,31 @@ def disk_trouble(what: str) -> Iterator[None]:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """No other process may be in here with the same folder. Its end, however it comes, lets the next one in."""
-    if fcntl is None:    # a system without such locks
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
+    """No other process may be in here with the same folder. It ends with this process, even by SIGKILL."""
+    handle = locked(folder)
+    if handle is None:
+        raise UserError(
+            what=f"Another process is training {folder}.",
+            why="Two of them would write over each other's files.",
+            fix="Wait for it or stop it; what it saved can then be gone on with.",
+        )
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                what=f"Another process is training {folder}.",
-                why="Two of them would write over each other's files.",
-                fix="Wait for it or stop it; what it saved can then be gone on with.",
-            ) from None
         yield
     finally:
         os.close(handle)
+
+
+def locked(folder: Path) -> int | None:
+    """A handle that locks a folder until it is closed or this process ends; None where another has it."""
+    if fcntl is None:    # a system without such locks
+        return os.open(os.devnull, os.O_RDONLY)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle
 
 
 @contextmanager
@@ -91,6 +99,62 @@ def folder_beside(path: Path) -> Iterator[Path]:
             flush(path.parent)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def new_folder(names: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
+    """The first of these names that no other process has, and an empty folder to fill.
+
+    The name is ours from the start of the block, by a lock on the folder beside it, which takes the name when
+    the block ends well. Nothing stays of a block that fails. A process that is killed leaves a hidden folder
+    without a lock: the next one that wants the name takes it over.
+    """
+    for path in names:
+        beside = path.with_name(f".{path.name}.part")
+        made = [parent for parent in path.parents if not parent.exists()]
+        handle = _made_and_locked(beside)
+        if handle is None:
+            continue
+        try:
+            if path.exists():    # the process that had the lock before us has finished
+                continue
+            yield path, beside
+            with disk_trouble(f"{path} could not be saved"):
+                for file in (*beside.iterdir(), beside):
+                    flush(file)
+                beside.rename(path)
+                flush(path.parent)
+            return
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+            for parent in made:
+                with suppress(OSError):    # one that is not empty stays
+                    parent.rmdir()
+            os.close(handle)
+    raise UserError(
+        what=f"Another process has taken {path}.",
+        why="Two of them would write over each other's files.",
+        fix=f"Choose another --out, for instance: --out {path}-2",
+    )
+
+
+def _made_and_locked(folder: Path) -> int | None:
+    """The lock of a folder, now empty, that a killed process may have left; None where another has it."""
+    while True:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(exist_ok=True)
+            handle = locked(folder)
+            if handle is None:
+                return None
+            if fcntl is None or os.path.samestat(os.stat(folder), os.fstat(handle)):
+                break
+            os.close(handle)    # it has got another name since we opened it
+        except FileNotFoundError:    # the process that had it was just removing it
+            continue
+    for inner in folder.iterdir():
+        shutil.rmtree(inner) if inner.is_dir() else inner.unlink()
+    return handle
 
 
 def clear_unfinished(folder: Path) -> None:

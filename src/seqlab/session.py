@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from torch import nn
 from seqlab import config
 from seqlab.data.batches import Plan
 from seqlab.errors import Stopped, UserError
-from seqlab.files import alone_in, folder_beside
+from seqlab.files import alone_in, disk_trouble, new_folder
 from seqlab.finish import SCORES, finish
 from seqlab.model import Model, count_parameters, sketch
 from seqlab.report.evaluate import duration
@@ -67,30 +68,34 @@ def train(
 
 
 def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, started: float) -> Run:
-    """A new run. Nothing is written before the settings and the data have been looked at."""
+    """A new run. Its name is taken before the data is read; nothing stays where settings or data are bad."""
     source = source_of(wishes)
     wishes = replace(wishes, adapt=source.adapt) if source else wishes
     first = wishes.settings()
     if not first.data.train:
         fix = f"Write: seqlab train {first.task.kind} {first.task.data_example}"
         raise UserError(what="No data is named.", why="Training needs a file.", fix=fix)
-    folder = choose_folder(out, first.data.train, wishes.model_name(first))
+    names: Iterable[Path] = free_names(first.data.train, wishes.model_name(first))
+    if out is not None:
+        names = [refuse_taken(Path(out))]
     first.task.objectives(first.model)    # refuses settings that contradict each other
     refuse_missing_device(first.training.device)
-    files = _looked_at(first, progress)
-    size = replace(files.size, minutes=first.training.minutes)
-    settings = completed(wishes.settings(size), size)
-    prepared = files.prepare(settings.data, settings.model)
-    settings = _with_budget(settings, prepared)
-    refuse_too_little(settings, prepared.facts, started)
-    model = sketch(settings.model, prepared.facts.parts)    # refuses parts that do not fit together
-    taken = source.taken(model, settings) if source else {}
-    Layering.of(model, taken, settings.transfer)    # refuses what leaves nothing to learn
-    with folder_beside(folder) as beside:
-        write_run(beside, settings, prepared)
-        if source:
-            save_start(taken, beside)
-            progress.say(f"From {source.folder}: {sum(tensor.numel() for tensor in taken.values()):,} weights, the rest is new")
+    with new_folder(names) as (folder, beside):    # taken first, so that a second process is refused at once
+        files = _looked_at(first, progress)
+        size = replace(files.size, minutes=first.training.minutes)
+        settings = completed(wishes.settings(size), size)
+        prepared = files.prepare(settings.data, settings.model)
+        settings = _with_budget(settings, prepared)
+        refuse_too_little(settings, prepared.facts, started)
+        model = sketch(settings.model, prepared.facts.parts)    # refuses parts that do not fit together
+        taken = source.taken(model, settings) if source else {}
+        Layering.of(model, taken, settings.transfer)    # refuses what leaves nothing to learn
+        with disk_trouble(f"{folder} could not be saved"):
+            write_run(beside, settings, prepared)
+            if source:
+                save_start(taken, beside)
+                count = sum(tensor.numel() for tensor in taken.values())
+                progress.say(f"From {source.folder}: {count:,} weights, the rest is new")
     return Session(folder, settings, prepared, files, progress, started).run()
 
 
@@ -274,31 +279,33 @@ def make_plan(settings: Settings, prepared: Prepared) -> Plan:
     return prepared.plan(settings.training.batch_tokens, settings.training.seed)
 
 
-def choose_folder(out: str | Path | None, data: Sequence[str], model: str) -> Path:
-    """A folder that is not there yet: the one asked for, or runs/<data>-<model>, numbered when taken."""
-    if out is not None:
-        folder = Path(out)
-        if blocking := [parent for parent in folder.parents if parent.is_file()]:
-            raise UserError(
-                what=f"{folder} can't be made: {blocking[0]} is a file.",
-                why="A run is a folder, and a folder can't be inside a file.",
-                fix="Choose another --out, for instance: --out runs/mine",
-            )
-        if folder.exists():
-            raise UserError(
-                what=f"{folder} is there already.",
-                why="An existing folder is never overwritten.",
-                fix=f"Choose another --out, or go on with: seqlab train --resume {folder}",
-            )
-        return folder
+def refuse_taken(folder: Path) -> Path:
+    """A folder that was asked for, unless it is there or can't be made."""
+    if blocking := [parent for parent in folder.parents if parent.is_file()]:
+        raise UserError(
+            what=f"{folder} can't be made: {blocking[0]} is a file.",
+            why="A run is a folder, and a folder can't be inside a file.",
+            fix="Choose another --out, for instance: --out runs/mine",
+        )
+    if folder.exists():
+        raise UserError(
+            what=f"{folder} is there already.",
+            why="An existing folder is never overwritten.",
+            fix=f"Choose another --out, or go on with: seqlab train --resume {folder}",
+        )
+    return folder
+
+
+def free_names(data: Sequence[str], model: str) -> Iterator[Path]:
+    """runs/<data>-<model>, then runs/<data>-<model>-2, and so on: those that are not there."""
     stem = Path(data[0]).name.split(".")[0].strip("-*?[]") or "data"
     parent = Path(data[0]).parent.name
     told = stem not in ("train", "training", "data") or parent in ("", ".", "..")
     name = f"{stem}-{model}" if told else f"{parent}-{stem}-{model}"
-    folder, number = Path("runs") / name, 2
-    while folder.exists():
-        folder, number = Path("runs") / f"{name}-{number}", number + 1
-    return folder
+    for number in itertools.count(1):
+        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        if not folder.exists():
+            yield folder
 
 
 def _counted(number: int, what: str) -> str:

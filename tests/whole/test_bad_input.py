@@ -245,6 +245,44 @@ def test_parts_that_do_not_fit_are_refused_before_the_folder_is_made(fault, expe
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("fault", ["data", "settings", "model"])
+def test_a_start_that_fails_leaves_no_folder(fault, expect_exit, reviews, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.csv").write_text("text,label\na film,\n")
+    words = {"data": ["bad.csv"], "settings": [reviews, "training.rat=1"]}
+    words["model"] = [reviews, "model.encoder.heads=3"]
+    says = {"data": "bad.csv:2", "settings": "training.rat", "model": "heads is 3"}[fault]
+    expect_exit("train", "classify", *words[fault], "--model", "transformer", *TINY, says=(says,))
+    assert sorted(os.listdir()) == ["bad.csv", "reviews.csv"]
+
+
+def test_of_two_that_start_at_once_the_second_is_refused_or_has_the_next_name(reviews, tmp_path, monkeypatch):
+    """The second one starts while the first reads its data."""
+    monkeypatch.chdir(tmp_path)
+    look, reading, seconds = session._looked_at, [], []
+
+    def begin(**more):
+        small = {"model.input.width": 8, "model.encoder.width": 8, "training.baseline": False}
+        more |= {"settings": small, "quiet": True}
+        return session.train("classify", str(reviews), model="cnn", steps=2, **more)
+
+    def looked_at(*words):
+        reading.append(words)
+        if len(reading) == 1:
+            with pytest.raises(UserError, match="Another process has taken mine"):
+                begin(out="mine")
+            assert len(reading) == 1, "refused before it reads"
+        if len(reading) == 2:
+            seconds.append(begin())
+        return look(*words)
+
+    monkeypatch.setattr(session, "_looked_at", looked_at)
+    assert begin(out="mine").folder == Path("mine")
+    assert begin().folder == Path("runs/reviews-cnn")
+    assert [run.folder for run in seconds] == [Path("runs/reviews-cnn-2")]
+    assert sorted(os.listdir("runs")) == ["reviews-cnn", "reviews-cnn-2"]
+
+
 def test_check_needs_data_too(expect_exit):
     expect_exit("check", "classify", says=("No data is named",))
 

@@ -21,7 +21,7 @@ from seqlab.files import write_json, write_text
 from seqlab.finish import SCORES
 from seqlab.report import chart, html
 from seqlab.report.evaluate import aligned
-from seqlab.session import choose_folder, resume, train_anew
+from seqlab.session import refuse_taken, resume, train_anew
 from seqlab.settings import Wishes
 from seqlab.training.progress import Progress
 from seqlab.uses.run import CONFIG
@@ -155,7 +155,7 @@ def choose_place(lab: str, out: str | Path | None, choices: Mapping[str, Any]) -
     if out is not None:
         folder = Path(out)
         if not folder.exists():
-            return choose_folder(folder, (), "")
+            return refuse_taken(folder)
         if (folder / LAB).exists():
             refuse_other_choices(folder, lab, choices)
             return folder
