@@ -273,6 +273,32 @@ def test_long_curves_are_thinned_and_keep_their_end():
     assert len(thinned(points)) <= 300 and thinned(points)[-1] == points[-1]
 
 
+def classifier(**more):
+    return report(["no", "yes"], **more)
+
+
+@pytest.mark.parametrize("make", [classifier, translator, storyteller])
+def test_validations_without_a_finite_number_are_left_out_of_the_curves(make):
+    """metrics.jsonl has null for them; each number of each line in turn, and all of a line together."""
+    rows = make().metrics
+    for number, row in enumerate(rows):
+        keys = [key for key in row if key != "step"]
+        for gone in [*([key] for key in keys), keys]:
+            spoilt = [*rows[:number], row | dict.fromkeys(gone), *rows[number + 1 :]]
+            assert 'class="best"' in report_html(make(metrics=spoilt)), (number, gone)
+    nothing = report_html(make(metrics=[dict.fromkeys(row) | {"step": row["step"]} for row in rows]))
+    assert "How it learnt" in nothing and 'class="best"' not in nothing
+
+
+def test_the_circle_marks_a_validation_whose_loss_is_finite():
+    """As in training: the best score is not kept where the loss is no number. By hand: step 10, BLEU 3.0."""
+    first, *others = translator().metrics
+    marked = report_html(translator(metrics=[first, *({**row, "valid_loss": None} for row in others)]))
+    by_hand = report_html(translator(metrics=[first, *({**row, "valid_bleu": 2.0} for row in others)]))
+    ours, theirs = (re.findall(r'<circle cx="([\d.]+)"[^>]*class="best"', page) for page in (marked, by_hand))
+    assert len(ours) == 2 and ours == theirs
+
+
 def test_bars_start_at_zero():
     drawn = bar_chart("accuracy", [Bar("a", 0.5, 0.4, 0.6, True), Bar("b", -0.1, -0.2, 0.1)])
     assert drawn.count("<rect") == 2 and "nan" not in drawn

@@ -277,8 +277,11 @@ def _bar(name: str, score: Score, strong: bool) -> chart.Bar:
 
 
 def _kept(metrics: Sequence[Mapping[str, Any]], key: str, sign: float) -> Mapping[str, Any]:
-    """The validation whose weights were kept: the best score, and between equal ones the lowest loss."""
-    rows = [row for row in metrics if key in row]
+    """The validation whose weights were kept: the best score, and between equal ones the lowest loss.
+
+    As in training, one whose score or loss is not finite (null in metrics.jsonl) doesn't count.
+    """
+    rows = [row for row in metrics if _finite(row, key) and _finite({"valid_loss": 0.0, **row}, "valid_loss")]
     return max(rows, key=lambda row: (sign * row[key], -row.get("valid_loss", 0.0)), default={})
 
 
@@ -293,9 +296,8 @@ def _curves(report: Report) -> str:
     keys = {name: LOGGED.get(name, f"valid_{name}") for name in names}
     kept = _kept(metrics, keys[names[0]], -1.0 if names[0] in LOWER else 1.0)
     span = (0.0, max(steps))
-    bests = {
-        name: (float(kept["step"]), float(kept[key])) for name, key in keys.items() if math.isfinite(kept.get(key, math.nan))
-    }
+    marked = {name: key for name, key in keys.items() if _finite(kept, key)}
+    bests = {name: (float(kept["step"]), float(kept[key])) for name, key in marked.items()}
     drawn = [chart.line_chart("loss", losses, span=span, best=bests.get("loss"))]
     for name, key in keys.items():
         if name == "loss":    # it is drawn already
@@ -312,8 +314,13 @@ def _curves(report: Report) -> str:
 
 
 def _curve(metrics: Sequence[Mapping[str, Any]], key: str, name: str) -> chart.Curve:
-    rows = [row for row in metrics if isinstance(row.get(key), (int, float)) and "step" in row]
+    rows = [row for row in metrics if _finite(row, key) and "step" in row]
     return chart.Curve(name, [float(row["step"]) for row in rows], [float(row[key]) for row in rows])
+
+
+def _finite(row: Mapping[str, Any], key: str) -> bool:
+    """Whether a row has a number there, and a finite one."""
+    return isinstance(row.get(key), (int, float)) and math.isfinite(row[key])
 
 
 # Where it goes wrong -------------------------------------------------------------------------------------------------
