@@ -72,6 +72,7 @@ def written_beside(path: Path) -> Iterator[Path]:
     with disk_trouble(f"{path} could not be saved"):
         try:
             yield beside
+            usual_permissions(beside)
             flush(beside)
             os.replace(beside, path)
             flush(path.parent)
@@ -173,6 +174,13 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, tree: Any) -> None:
     write_text(path, json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+
+
+def usual_permissions(path: Path) -> None:
+    """Let others at a file as far as the umask does; safetensors makes its files for their owner alone."""
+    mask = os.umask(0o077)    # the only way to read it is to set it
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)
 
 
 def flush(path: Path) -> None:

@@ -166,6 +166,33 @@ def test_the_baseline_stands_beside_the_model(seqlab, reviews, tmp_path):
     assert json.loads(out)["baselines"].keys() == {"majority", "bow"}
 
 
+@pytest.mark.parametrize("task", ["classify", "generate"])
+def test_every_file_of_a_run_is_as_open_as_the_umask_lets_it_be(task, seqlab, reviews, tmp_path):
+    """With the baselines of these two, a bag of n-grams and counts of n-grams, and maps."""
+    story = tmp_path / "story.txt"
+    story.write_text("the cat sat on the mat.\n" * 200)
+    before = os.umask(0o027)
+    words = {
+        "classify": [reviews, "--model", "self-attentive", *SMALL, "training.baseline=true"],
+        "generate": [story, "--model", "transformer", "task.context=16", "model.decoder.width=16"],
+    }    # fmt: skip
+    try:
+        code, _, err = seqlab("train", task, *words[task], "--steps", 3, "--out", tmp_path / "run")
+        assert code == 0, err
+        for ending in ("html", "json", "png"):
+            place = tmp_path / "run" / f"map.{ending}"
+            code, _, err = seqlab("explain", tmp_path / "run", "the film was the cat", "--out", place)
+            assert code == 0, err
+    finally:
+        os.umask(before)
+    found = (tmp_path / "run").rglob("*")
+    modes = {path.relative_to(tmp_path): path.stat().st_mode & 0o777 for path in found}
+    assert {str(path.parent) for path in modes} >= {"run", "run/baseline", "run/resume"}
+    assert {path.suffix for path in modes} >= {".safetensors", ".html", ".json", ".png", ".jsonl", ".yaml"}
+    wrong = {path: oct(mode) for path, mode in modes.items() if mode not in (0o640, 0o750)}
+    assert not wrong and set(modes.values()) == {0o640, 0o750}
+
+
 def test_check_names_the_columns_and_the_rows_that_leak(seqlab, tmp_path):
     rows = opinions(300)
     table = write_table(tmp_path / "train.csv", rows, ("review", "mood"))

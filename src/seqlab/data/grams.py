@@ -23,6 +23,7 @@ from safetensors.numpy import load_file, save_file
 from seqlab.data.store import Ragged, offsets_of
 from seqlab.data.text import BREAK, WORD
 from seqlab.errors import UserError
+from seqlab.files import usual_permissions
 
 Document = str | tuple[str, str]
 """A text, or a pair of texts."""
@@ -125,6 +126,7 @@ class Grams:
 
     def save(self, path: Path) -> None:
         save_file({"idf": self.idf, "letters": np.array([self.letters])}, path)
+        usual_permissions(path)
 
     @staticmethod
     def load(path: Path) -> Grams:

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from seqlab.errors import UserError
-from seqlab.files import disk_trouble, flush, sha256, write_json, written_beside
+from seqlab.files import disk_trouble, flush, sha256, usual_permissions, write_json, written_beside
 
 
 def save_weights(model: nn.Module, path: Path) -> None:
@@ -88,6 +88,7 @@ class Checkpoints:
                 beside.mkdir()
                 plain = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
                 save_file(plain, beside / "state.safetensors")
+                usual_permissions(beside / "state.safetensors")
                 (beside / "state.json").write_text(json.dumps(counters))
                 files = {file.name: sha256(file) for file in sorted(beside.iterdir())}
                 for file in (*beside.iterdir(), beside):
