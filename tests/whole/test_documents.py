@@ -15,7 +15,7 @@ import typer
 from seqlab import cli
 from seqlab.config import Variant, parse_overrides
 from seqlab.errors import UserError
-from seqlab.settings import PRESETS, Settings, Wishes
+from seqlab.settings import DEFAULT, PRESETS, Settings, Wishes
 from seqlab.tasks.task import Size
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,6 +157,13 @@ def test_every_preset_is_in_the_tables():
     for preset in {preset for table in PRESETS.values() for preset in table(Size())}:
         for name in ("README.md", "docs/models.md"):
             assert re.search(rf"[` ]{preset}[` ]", DOCUMENTS[name]), f"{name}: {preset}"
+
+
+def test_the_default_models_that_are_named_are_the_default_models():
+    [told] = re.findall(r"If you name none: (.*?)\.", DOCUMENTS["docs/settings.md"])
+    assert {task: preset for preset, task in re.findall(r"`([\w-]+)` for `(\w+)`", told)} == DEFAULT
+    marked = re.findall(r"`([\w-]+)` \(default\)", DOCUMENTS["docs/models.md"])
+    assert sorted(marked) == sorted(DEFAULT.values())
 
 
 def test_every_verb_is_in_the_table():
