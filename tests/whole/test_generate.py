@@ -111,10 +111,27 @@ def test_it_learns_the_language_and_writes_it(cats):
     assert len(said) == len("the cat") + 200
 
 
+def nats_over_all(run, text: str) -> float:
+    """By hand: −log softmax over all symbols at every id."""
+    ids = run.tokenizer.encode([text]).values.astype(np.int64)
+    fed = torch.tensor([[run.facts.opening, *ids[:-1]]])
+    with torch.no_grad():
+        states, _ = run.model.decoder.advance(fed, run.model.decoder.start(None, 1))
+        logs = run.model.decoder.vocabulary(states[0]).log_softmax(dim=-1)
+    return -float(logs[range(len(ids)), ids].sum())
+
+
 def test_compared_with_a_part_of_the_vocabulary_it_learns_the_language_too(folder):
-    """Of about 280 symbols 40 are compared with; validation is over all of them."""
+    """Of 280 symbols 40 are compared with; validation and scores are over all, and the scores say so."""
     settings = tree(folder / "cats.txt", tokens={"kind": "bpe", "vocabulary": 280}, sampled=40)
-    run = trained(folder, settings, "sampled")
+    run = trained(folder, settings, "sampled", report=True)
+    told = "trained against 40 sampled symbols a step; scored against all 280"
+    assert json.loads((run.folder / "scores.json").read_text())["signatures"] == {"bpc": told}
+    scores = run.evaluate(str(folder / "cats.txt"))
+    assert scores.to_json()["signatures"] == {"bpc": told} and told in str(scores)
+    for name in ("report.html", "README.md"):
+        assert told in (run.folder / name).read_text()
+    assert -run.score_texts("the cat") == pytest.approx(nats_over_all(run, "the cat"), rel=1e-5)
     rows = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["valid_bpc"] == pytest.approx(2 / 24, abs=0.03)
 

@@ -151,6 +151,8 @@ def test_compared_with_a_part_of_the_vocabulary_it_learns_nearly_as_much(objecti
         out = tmp_path / f"run{sampled}"
         package.train("pretrain", str(folder / "story.txt"), model=preset, steps=60, out=out, settings=settings, quiet=True)
         losses.append(json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["valid_loss"])
+        told = json.loads((out / "scores.json").read_text()).get("signatures", {})
+        assert ["trained against 60 sampled" in one for one in told.values()] == [True] * (sampled == 60)
     exact, estimated = losses
     assert exact < 3.5 and estimated < exact + 0.5
 

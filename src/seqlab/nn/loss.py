@@ -43,8 +43,9 @@ def sampled_cross_entropy(
     """As `linear_cross_entropy`, but against about `samples` symbols instead of all: an estimate, for large vocabularies.
 
     Z = Σ exp(score) is exact over the targets of all states and the first samples/2 symbols, which are the most common
-    ones; what the others add is estimated from samples/2 of them. So E[Ẑ] = Z; −log Ẑ is a little too low by Jensen's
-    inequality. Jean et al. 2015 draw all symbols by their frequency, and correct for that.
+    ones; what the others add is estimated from samples/2 of them. So E[Ẑ] = Z; log Ẑ, and so the
+    loss, is a little too low by Jensen's inequality. Jean et al. 2015 draw all symbols by their frequency, and
+    correct for that.
     What is drawn follows from states and targets, so threads and resuming don't change it.
     """
     symbols = weight.shape[0]

@@ -51,7 +51,7 @@ def _score_table(report: Report) -> str:
 def _signatures(scores: Scores) -> list[str]:
     """By which others get the same figures."""
     signed = [f"- {TITLES[name]}: `{signature}`" for name, signature in scores.signatures.items()]
-    return ["\n".join(["sacreBLEU signatures:", "", *signed])] if signed else []
+    return ["\n".join(["Signatures:", "", *signed])] if signed else []
 
 
 def _lengths(report: Report) -> list[str]:

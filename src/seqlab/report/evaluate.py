@@ -112,7 +112,7 @@ class Scores:
     baselines: Mapping[str, Scores] = field(default_factory=dict)
     """Simpler answers to the same examples, by name: "majority", "bow"."""
     signatures: Mapping[str, str] = field(default_factory=dict)
-    """By metric: sacreBLEU's signature, by which others get the same figure."""
+    """By metric, what others need to know who want the same figure: sacreBLEU's signature."""
 
     @property
     def main(self) -> str:

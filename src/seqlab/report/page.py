@@ -268,7 +268,7 @@ def _score_table(everyone: Mapping[str, Scores]) -> str:
     return (
         f'<table class="wide"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>'
         f'<p class="small soft">Below each value its 95 % interval (bootstrap). {escape(units)}.{escape(better + beside)}</p>'
-        + (f'<p class="small soft signature">sacreBLEU signatures{signed}</p>' if signed else "")
+        + (f'<p class="small soft signature">Signatures{signed}</p>' if signed else "")
     )
 
 

@@ -196,7 +196,8 @@ class GenerateRun(Run):
             simple = sums(generate.gram_nats(self.baseline, written, self.facts), written.offsets)
             beside[f"{self.baseline.order}-gram"] = evaluate_language_model(simple, units, self.facts.metrics)
         seconds = time.monotonic() - began
-        return evaluate_language_model(nats, units, self.facts.metrics, seconds=seconds, baselines=beside)
+        scores = evaluate_language_model(nats, units, self.facts.metrics, seconds=seconds, baselines=beside)
+        return self.signed(scores, self._task.sampled)
 
     def _nats(self, written: Ragged) -> np.ndarray:
         return generate.all_nats(self.model, written, self.facts, self._task)

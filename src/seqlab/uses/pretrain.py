@@ -304,7 +304,9 @@ class PretrainRun(Run):
             simple = foreseen(self.baseline, exercise, most).for_metrics(offsets, units)
             beside[f"{self.baseline.order}-gram"] = evaluate_pieces(*simple, metrics)
         seconds = time.monotonic() - began
-        return evaluate_pieces(*tally.for_metrics(offsets, units), metrics, seconds=seconds, baselines=beside)
+        told = tally.for_metrics(offsets, units)
+        scores = evaluate_pieces(*told, metrics, seconds=seconds, baselines=beside)
+        return self.signed(scores, self.task.sampled)
 
     # Vectors -------------------------------------------------------------------------------------------------------
 

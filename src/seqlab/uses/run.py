@@ -175,6 +175,14 @@ class Run(ABC):
             fix="Leave --score out.",
         )
 
+    def signed(self, scores: Scores, sampled: int | None) -> Scores:
+        """The scores; that training sampled from the vocabulary (task.sampled) stands by the first metric."""
+        symbols = max(self.facts.symbols.values())
+        if sampled is None or sampled >= symbols:
+            return scores
+        told = f"trained against {sampled:,} sampled symbols a step; scored against all {symbols:,}"
+        return replace(scores, signatures={scores.main: told})
+
     def answers(self, ask: Ask, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> Sequence[Answer]:
         """What is wanted for each text, in order."""
         if ask == "vector":
