@@ -181,8 +181,8 @@ class AttentionPool(Pool, Attends):
     """One vector per row: states (B T D) become their weighted mean (B D).
 
     The weights are softmax(v · tanh(W h + b)) over real positions, as in Yang et al. 2016, section 2.2. The
-    scoring layer may have any width; the paper makes it as wide as the states. With `context`, for a loop that
-    calls `weigh` with a vector c (B C) beside the states, they are softmax(v · tanh(W h + W_c c + b)).
+    scoring layer may have any width; the paper makes it as wide as the states. With `context`, for a loop
+    that calls `weigh` with a vector c (B C) beside the states, they are softmax(v · tanh(W h + W_c c + b)).
     """
 
     def __init__(self, config: Attention, width_in: int, context: int = 0) -> None:
