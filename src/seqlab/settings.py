@@ -16,7 +16,7 @@ from seqlab.decode import DecodeConfig
 from seqlab.encoders import Transformer
 from seqlab.errors import UserError, did_you_mean, one_of
 from seqlab.model import ModelConfig
-from seqlab.tasks import classify_presets, generate_presets, pretrain_presets, translate_presets
+from seqlab.tasks import classify_presets, generate_presets, pretrain_presets, rules, translate_presets
 from seqlab.tasks.classify import Classify
 from seqlab.tasks.generate import Generate
 from seqlab.tasks.pretrain import Pretrain
@@ -141,11 +141,11 @@ def read_file(path: Path) -> Tree:
 def completed(settings: Settings, size: Size) -> Settings:
     """The settings with every empty number that follows from the size of the data filled in."""
     training = settings.training
-    tokens = training.batch_tokens or int(min(8192, max(768, 32 * size.words)))    # about 32 texts, enough to keep a CPU busy
+    tokens = training.batch_tokens or rules.batch(size.words)
     workers = training.workers or (training.threads or torch.get_num_threads() if looks_everywhere(settings.model) else 1)
-    rate, pull = {"adamw": (2e-3, 0.01), "sgd": (1.0, 0.0)}[training.optimiser]
-    pull = pull if training.weight_decay is None else training.weight_decay
-    filled = replace(training, batch_tokens=tokens, rate=training.rate or rate, weight_decay=pull, workers=workers)
+    rate = training.rate or rules.usual_rate(training.optimiser)
+    pull = rules.usual_decay(training.optimiser) if training.weight_decay is None else training.weight_decay
+    filled = replace(training, batch_tokens=tokens, rate=rate, weight_decay=pull, workers=workers)
     return replace(settings, training=filled)
 
 

@@ -24,6 +24,7 @@ from seqlab.model import ModelConfig
 from seqlab.nn.positions import Learned, Rotary
 from seqlab.parts import EncoderConfig
 from seqlab.settings import Settings
+from seqlab.tasks import rules
 from seqlab.tasks.pretrain import Pretrain
 from seqlab.tasks.text_files import TOKENIZER
 from seqlab.training.checkpoint import first_names
@@ -33,13 +34,6 @@ START = "start.safetensors"
 """In a run folder while it is trained: the weights it starts from, named as in its own model."""
 NEW = ("cross.", "cross_norm.", "encoder.weights", "encoder.scale", "segments.", "vocabulary.bias")
 """Weights of a body that may be new: attention to another memory, the mix of layers, segments."""
-RECURRENT, OTHERS = (6e-3, 0.5), (1e-3, 0.2)
-"""Rate, and dropout of what a body reads, at the least, under classify: few labels are soon learnt by heart. (IMDb, the body of
-blank-bilstm, accuracy on valid by epoch, one run each. 2,000 labels: 0.83 0.86 0.86 0.86 with 3e-3 and 0.2, 0.83 0.87 0.88 0.88
-with 6e-3 and 0.5. 500 labels, best of eight epochs, two runs each: 0.80 and 0.77, 0.82 and 0.77; one run with 1e-3, 0.76.)"""
-FAR = 256
-"""Pieces that bodies with rotary positions read under classify, at the least: longer distances than they know are learnt along.
-(IMDb, 2,000 labels, gpt pretrained on WikiText-2 with 128, one run each: 0.70 with 128, 0.77 with 256.)"""
 Renaming = tuple[tuple[str, str], ...]
 """Beginnings of names: in the new model, in the old one."""
 
@@ -105,19 +99,16 @@ class Source:
     def _under_classify(self, _: str) -> Tree:
         reader, encoder = self._reader()
         recurrent = not isinstance(encoder, Transformer)
-        rate, dropout = RECURRENT if recurrent else OTHERS
-        reader = replace(reader, dropout=max(reader.dropout, dropout))
+        reader = replace(reader, dropout=max(reader.dropout, rules.fine_tuning_dropout(recurrent)))
         data: Tree = {} if recurrent else {"length": self._longest(encoder)}
         marks = {"masked": "cls", "masked+next": "cls", "causal": "sep"}.get(self.objective, "none")
-        # By maximum recurrent bodies start later: IMDb, 500 labels, blank-bilstm at a rate of 3e-3, best of 8 epochs on valid,
-        # two runs each: mean 0.795 and 0.781, max 0.784 and 0.695; mean+max 0.775, one run.
         return {
             "data": self._data() | data | {"marks": marks},
             "model": {
                 "input": config.dump(reader), "encoder": config.dump(encoder), "places": None, "decoder": None,
-                "pool": {"kind": "mean"},
+                "pool": {"kind": "mean"},    # by maximum recurrent bodies start later
             },
-            "training": {"rate": rate},
+            "training": {"rate": rules.fine_tuning_rate(recurrent)},
         }
 
     def _reader(self) -> tuple[Tokens, EncoderConfig]:
@@ -133,13 +124,13 @@ class Source:
 
     def _longest(self, encoder: EncoderConfig) -> int:
         """Pieces of a text that a Transformer reads under classify: what it has learnt to tell the places of, and with rotary
-        positions, which tell distances alone, at least FAR.
+        positions, which tell distances alone, at least so many that they learn some along.
         """
         task = self.settings.task
         seen = task.context if isinstance(task, Pretrain) else self.settings.data.length
         positions = encoder.positions if isinstance(encoder, Transformer) else None
         if isinstance(positions, Rotary) and isinstance(task, Pretrain):
-            return max(seen, FAR)
+            return rules.fine_tuning_length(seen)
         return min(seen, positions.length) if isinstance(positions, Learned) else seen
 
     def _under_translate(self, parts: str) -> Tree:

@@ -25,11 +25,9 @@ from seqlab.encoders.both_ways import BothWays
 from seqlab.errors import Stopped, UserError
 from seqlab.parts import Batch, Places
 from seqlab.seq import Seq
-from seqlab.settings import preset_tree
 from seqlab.tasks.exercises import Pieces, padded
 from seqlab.tasks.pretrain import encode_texts
 from seqlab.tasks.tally import foreseen
-from seqlab.tasks.task import Size
 from seqlab.training.progress import Progress
 
 NAMES = ["Ann", "Ben", "Cleo", "Dora"]
@@ -558,13 +556,6 @@ def test_what_makes_no_sense_is_said_kindly(objective, words, told, run, seqlab)
 def test_an_empty_file_can_not_be_scored(run, seqlab, tmp_path):
     (tmp_path / "nothing.txt").write_text("\n\n")
     assert seqlab("evaluate", run("masked").folder, tmp_path / "nothing.txt")[0] == 2
-
-
-def test_a_text_that_is_read_often_is_not_learnt_by_heart():
-    """blank-bilstm has one layer, so what counts is the dropout of its input; the fewer the characters, the more passes."""
-    sizes = [Size(characters=characters, minutes=10) for characters in (40_000_000, 10_000_000, 4_000_000, 1_000_000)]
-    trees = [preset_tree("pretrain", "blank-bilstm", size) for size in sizes]
-    assert [tree["model"]["input"]["dropout"] for tree in trees] == [0.0, 0.05, 0.1, 0.3]
 
 
 @pytest.mark.parametrize(("task", "cut"), [("generate", True), ("pretrain", False)])

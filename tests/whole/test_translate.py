@@ -17,7 +17,6 @@ from seqlab.errors import UserError
 from seqlab.run import load
 from seqlab.settings import Wishes
 from seqlab.tasks import translate
-from seqlab.tasks.task import Size
 from tests.whole.conftest import opinions, write_table
 
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -305,13 +304,6 @@ def test_some_sources_are_learnt_without_their_full_stop(tmp_path, monkeypatch):
     assert torch.equal(shorter[0], shorter[1]) and not torch.equal(shorter[0], shorter[2])
     assert torch.equal(some.load(places[7:9], (0, 1)).inputs["text"].lengths, first.inputs["text"].lengths[7:9])
     assert torch.equal(first.written.values, whole.load(places).written.values)
-
-
-def test_the_same_pairs_seen_often_want_more_dropout():
-    """Half a million characters a minute through a million: a pass in two minutes."""
-    sizes = [Size(characters=1_000_000, minutes=minutes) for minutes in (11, 13, 41, 101)]
-    assert [size.dropout(500_000) for size in sizes] == [0.0, 0.1, 0.2, 0.3]
-    assert Size().dropout(500_000) == 0.1
 
 
 def test_single_words_are_read_with_two_layers_when_there_is_time(tmp_path, monkeypatch):

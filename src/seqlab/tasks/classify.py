@@ -24,6 +24,7 @@ from seqlab.metrics import Accuracy, MacroF1
 from seqlab.model import ModelConfig
 from seqlab.objectives import CrossEntropy, HopPenalty, SquaredError
 from seqlab.parts import Batch, Facts, Objective, Output
+from seqlab.tasks.rules import ENDLESS
 from seqlab.tasks.task import (
     NO_CHANCE,
     Chance,
@@ -73,6 +74,7 @@ class Classify(TaskConfig, kind="classify"):
     """overlap: ‖AAᵀ − I‖². kl: divergence between hops; costlier and less stable."""
 
     example: ClassVar[str] = "worth every minute"
+    passes: ClassVar = ((3_000, 30), (10_000, 20), (50_000, 12), (200_000, 6), (1_000_000, 3), (ENDLESS, 1))
     data_example: ClassVar[str] = "reviews.csv"
 
     def look(self, data: DataConfig, keep_all_faults: bool = False) -> ClassifyFiles:
@@ -102,12 +104,6 @@ class Classify(TaskConfig, kind="classify"):
                 )
             terms.append((self.penalty, HopPenalty(self.penalty_kind)))
         return terms
-
-    def epochs(self, rows: int) -> float:
-        for most, epochs in ((3_000, 30), (10_000, 20), (50_000, 12), (200_000, 6), (1_000_000, 3)):
-            if rows <= most:
-                return epochs
-        return 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from seqlab.config import Tree
+from seqlab.tasks import rules
 from seqlab.tasks.task import Size
 
 
 def presets(size: Size) -> dict[str, Tree]:
     """Settings trees by name, fitted to the size of the data."""
-    drop = 0.5 if size.rows < 10_000 else 0.4 if size.rows < 100_000 else 0.2
-    rows = 64 if size.rows < 10_000 else 128 if size.rows < 100_000 else 256
-    grams = int(rows * 1.6 * size.words) + 256    # a text has about 1.6 different grams a word
+    drop = rules.label_dropout(size.rows)
+    grams = rules.gram_batch(size.rows, size.words)
     tokens = {"kind": "tokens", "width": 128, "dropout": drop}
     state = {"width": 128}
     both = {"width": 128, "directions": "both"}

@@ -43,6 +43,7 @@ from seqlab.parts import Batch, EncoderConfig, Facts
 from seqlab.seq import Seq
 from seqlab.tasks.continuing import Pen
 from seqlab.tasks.ngrams import NGrams
+from seqlab.tasks.rules import ENDLESS
 from seqlab.tasks.surprise import decoder_of, grows, row_nats, stream_nats, sums
 from seqlab.tasks.task import (
     NO_CHANCE,
@@ -93,6 +94,7 @@ class Generate(TaskConfig, kind="generate"):
     empty: all of them."""
 
     example: ClassVar[str] = "the"
+    passes: ClassVar = ((2_000, 40), (10_000, 25), (50_000, 15), (200_000, 8), (1_000_000, 3), (ENDLESS, 1))
     data_example: ClassVar[str] = "book.txt"
 
     def __post_init__(self) -> None:
@@ -129,12 +131,6 @@ class Generate(TaskConfig, kind="generate"):
                 fix=f"Set model.decoder.body.positions.length={self.context}, or task.context={limit}.",
             )
         return [(1.0, CrossEntropy("written", self.smoothing, self.sampled))]
-
-    def epochs(self, rows: int) -> float:
-        for most, epochs in ((2_000, 40), (10_000, 25), (50_000, 15), (200_000, 8), (1_000_000, 3)):
-            if rows <= most:
-                return epochs
-        return 1
 
     def carries(self, model: ModelConfig) -> bool:
         return isinstance(body_of(model), RecurrentConfig) if self.carry is None else self.carry

@@ -6,8 +6,6 @@ from seqlab.config import Tree
 from seqlab.tasks import rules
 from seqlab.tasks.task import Size
 
-CHARACTERS = 5_000_000
-"""Below so many characters of text, characters are the tokens; above, subwords."""
 A_MINUTE = {"lstm": 800_000, "transformer": 400_000}
 """Characters, each a token, that a model learns from on two cores, about."""
 PUBLISHED = {"gpt-1": 40_478, "gpt-2-small": 50_257, "gpt-2": 50_257, "gpt-3": 50_257}
@@ -16,15 +14,12 @@ PUBLISHED = {"gpt-1": 40_478, "gpt-2-small": 50_257, "gpt-2": 50_257, "gpt-3": 5
 
 def presets(size: Size) -> dict[str, Tree]:
     """Settings trees by name, fitted to the size of the data and the budget."""
-    minutes = size.minutes or 15.0
-    small = size.characters < CHARACTERS
+    small = rules.by_characters(size.characters)
     data = {"tokens": {"kind": "characters"} if small else {"kind": "bpe"}}
     a_token = 1 if small else 4    # characters, about
-    drop, slower = (size.dropout(a_token * A_MINUTE[kind]) for kind in ("lstm", "transformer"))
-    width = 128 if minutes < 20 else 192
-    # Few minutes buy few tokens: small batches make more of them. (Words of a dictionary, 3 minutes on one core, bits per
-    # character: 3.24 with batches of 2,048, 3.17 with 512.)
-    batch = 512 if minutes < 8 else 1024
+    drop, slower = (rules.dropout(size.passes(a_token * A_MINUTE[kind])) for kind in ("lstm", "transformer"))
+    width = rules.language_width(size.planned)
+    training = {"rate": 3e-3, "batch_tokens": rules.language_batch(size.planned)}
 
     def alone(decoder: Tree) -> Tree:
         return {"input": None, "encoder": None, "pool": None, "head": None, "decoder": {"kind": "causal", **decoder}}
@@ -32,14 +27,11 @@ def presets(size: Size) -> dict[str, Tree]:
     def recurrent(kind: str) -> Tree:
         body = {"kind": kind, "width": 2 * width, "layers": 2, "dropout": drop}
         written = {"width": width, "body": body, "dropout": drop, "output_dropout": drop}
-        return {
-            "data": data, "model": alone(written), "task": {"context": 64},
-            "training": {"rate": 3e-3, "batch_tokens": batch},
-        }
+        return {"data": data, "model": alone(written), "task": {"context": 64}, "training": training}
 
     layer = {"kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "dropout": slower}
     conv = {"kind": "conv", "layers": 6, "width": width, "kernel": 5, "residual": True, "dropout": slower}
-    blocks: Tree = {"task": {"context": 128}, "training": {"rate": 3e-3, "batch_tokens": batch}}
+    blocks: Tree = {"task": {"context": 128}, "training": training}
     table = {
         "rnn": recurrent("rnn"),
         "gru": recurrent("gru"),

@@ -37,6 +37,7 @@ from seqlab.tasks.exercises import (
     Repair,
 )
 from seqlab.tasks.ngrams import NGrams
+from seqlab.tasks.rules import ENDLESS
 from seqlab.tasks.tally import foreseen, scored, sentence_units
 from seqlab.tasks.task import (
     NO_CHANCE,
@@ -113,6 +114,7 @@ class Pretrain(TaskConfig, kind="pretrain"):
 
     example: ClassVar[str] = "the [MASK] was"
     """Of a causal run, a beginning instead (`PretrainRun.example`)."""
+    passes: ClassVar = ((2_000, 40), (10_000, 20), (100_000, 10), (1_000_000, 4), (ENDLESS, 1))
     data_example: ClassVar[str] = "texts.txt"
     stretch: ClassVar[float] = 8.0    # rows may be sentences or books, so their number says little
 
@@ -185,12 +187,6 @@ class Pretrain(TaskConfig, kind="pretrain"):
                 why="both-ways: each direction answers by itself. blank: they answer together.",
                 fix=f"Set model.places.halves={'true' if self.objective == 'both-ways' else 'false'}.",
             )
-
-    def epochs(self, rows: int) -> float:
-        for most, epochs in ((2_000, 40), (10_000, 20), (100_000, 10), (1_000_000, 4)):
-            if rows <= most:
-                return epochs
-        return 1
 
     @property
     def metrics(self) -> list[Metric]:

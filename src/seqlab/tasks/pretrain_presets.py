@@ -13,101 +13,73 @@ PUBLISHED = {
 """Symbols of the published vocabularies, for `inspect` without data."""
 BLANK_A_MINUTE = 4_000_000
 """Characters that blank-bilstm learns from in a minute, on one slow core."""
-BLANK_EARLY = 0.05
-"""What it drops between three and six such passes; two fast cores make three times as many. (WikiText-2, eleven passes, one run
-each, pseudo-perplexity per piece at the ninth and at the last of ten looks: 8.30 and 8.36 without dropout, on another machine;
-8.26 and 8.27 with 0.05; 8.32 and 8.32 with 0.08. It makes a step a twentieth to a seventh slower.)"""
 
 
 def presets(size: Size) -> dict[str, Tree]:
     """Settings trees by name, fitted to the size of the data and the budget."""
-    minutes = size.minutes or 15.0
-    short = minutes < 60
-    width = 128 if short else 192
-    drop = 0.0 if short else 0.1
-    data = {"tokens": {"kind": "bpe"}}
-    rotary = {"kind": "rotary"}
+    minutes = size.planned
+    width, drop = rules.body_width(minutes), rules.body_dropout(minutes)
     layer = {
-        "kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "activation": "gelu", "positions": rotary,
-        "dropout": drop,
+        "kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "activation": "gelu",
+        "positions": {"kind": "rotary"}, "dropout": drop,
     }
     tokens = {"kind": "tokens", "width": width, "scale": width**-0.5}
+    dropped = tokens | {"dropout": rules.dropout(size.passes(BLANK_A_MINUTE), rules.EARLY)}
+    nothing: Tree = {"input": None, "encoder": None, "pool": None, "head": None}
     words = {"kind": "vocabulary"}
-    # BERT judges pairs by the first state; with both texts side by side it is learnt sooner. (Made-up documents, 600 steps,
-    # one run each: 0.85 of the pairs right, by the first state 0.78.)
-    pair, follows = {"kind": "pair"}, {"kind": "linear", "hidden": [width], "activation": "tanh"}
-    seen = {"context": 256}
-    blocks, small_blocks, recurrent, small_recurrent = _steps(short)
-    # bart has to find out first that most of a text is there to be copied. (WikiText-2, four minutes, one core, one run each,
-    # nats per piece: 2.92 with 128 ids, which it began to copy after 900 steps, 1.84 with 64, after 400.)
-    copied = {"context": 64 if short else 128}
+    linear = {"kind": "vocabulary", "transform": "linear", "bias": True}
+    # BERT judges pairs by the first state; with both texts side by side it is learnt sooner.
+    pair, judged = {"kind": "pair"}, {"kind": "linear", "hidden": [width], "activation": "tanh"}
 
-    def task(objective: str) -> Tree:
-        # Where every piece is answered for, the vocabulary is most of the work. (blank-bilstm 192 wide, 12,000 pieces, one
-        # core: 2.7 thousand pieces a second against all of them, 5.9 thousand against 2,000.)
-        sampled = {} if objective.startswith("masked") else {"sampled": 2000}
-        return {"objective": objective, **seen, **sampled}
+    def task(objective: str, context: int, **more: object) -> Tree:
+        return {"objective": objective, "context": context, **more}
 
-    def filling(encoder: Tree, places: Tree, pool: Tree | None = None, head: Tree | None = None) -> Tree:
-        return {"input": tokens, "encoder": encoder, "pool": pool, "head": head, "places": places, "decoder": None}
+    def everywhere(objective: str, context: int, **more: object) -> Tree:
+        return task(objective, context, sampled=rules.SAMPLED, **more)
 
-    # Few minutes are better spent on more text than on more weights. (blank-bilstm, IMDb's reviews, one core, pseudo-perplexity
-    # per piece, one run each: after 15 minutes 29 at 128 and 31 at 256, after 30 minutes 23.5 at 128 and 22.7 at 192.)
-    state = 128 if minutes < 40 else 192 if minutes < 60 else 384
+    def filling(reads: Tree, encoder: Tree, places: Tree) -> Tree:
+        return nothing | {"input": reads, "encoder": encoder, "places": places, "decoder": None}
 
-    def apart(layers: int) -> Tree:
-        body = {"kind": "lstm", "width": state, "layers": layers, "dropout": drop}    # between layers, if there are two
+    def writing(layers: int) -> Tree:
+        return {"kind": "causal", "width": width, "body": layer | {"layers": layers}}
+
+    def two_ways(layers: int) -> Tree:
+        body = {"kind": "lstm", "width": rules.state_width(minutes), "layers": layers, "dropout": drop}
         return {"kind": "both-ways", "body": body, "hides": True}
 
-    linear = {"kind": "vocabulary", "transform": "linear", "bias": True}
-    reading = {"input": tokens, "encoder": layer | {"layers": 2}, "pool": None, "head": None}
-    alone = {"input": None, "encoder": None, "pool": None, "head": None}
-    written = {"kind": "causal", "width": width, "body": layer}
-    # Words that know in what texts they occur help a classifier, at the cost of perplexity. (IMDb, five minutes at 128, a
-    # linear model on the means of the states, 2,000 labels: 0.75 and 34 without the question, 0.82 and 62 with a weight of
-    # 0.3; four minutes with 0.05: 0.79 and 42. roberta, eight minutes, fine-tuned on 2,000 labels, two runs each: 0.763 and
-    # 0.802 without it, 0.817 and 0.819 with 0.1; 4.61 and 4.74 nats a hidden piece.)
-    together = {"halves_weight": 0.1}
+    rate, batch = rules.pretraining_rate(minutes), rules.pretraining_batch(minutes)
+    smaller = rules.pretraining_batch(minutes, short=1024)
+    blocks = {"rate": rate, "batch_tokens": batch}
     blank = {
-        "data": data, "task": task("blank") | {"context": 128},
-        "model": filling(apart(1), linear) | {"input": tokens | {"dropout": size.dropout(BLANK_A_MINUTE, BLANK_EARLY)}},
-        "training": recurrent,
+        "task": everywhere("blank", 128), "model": filling(dropped, two_ways(1), linear),
+        "training": {"rate": 6e-3, "batch_tokens": batch},
     }
-    return {
+    table: dict[str, Tree] = {
         "bert": {
-            "data": data, "task": task("masked+next") | {"context": 128}, "model": filling(layer, words, pair, follows),
-            "training": blocks,
+            "task": task("masked+next", 128),
+            "model": filling(tokens, layer, words) | {"pool": pair, "head": judged}, "training": blocks,
         },
-        "roberta": {"data": data, "task": task("masked"), "model": filling(layer, words), "training": blocks},
+        "roberta": {"task": task("masked", 256), "model": filling(tokens, layer, words), "training": blocks},
         "gpt": {
-            "data": data, "task": task("causal") | ({"context": 128} if short else {}), "model": alone | {"decoder": written},
-            "training": small_blocks, "decode": rules.drawing(),
+            "task": everywhere("causal", rules.context(minutes, 128, 256)),
+            "model": nothing | {"decoder": writing(4)},
+            "training": {"rate": rate, "batch_tokens": smaller}, "decode": rules.drawing(),
         },
         "elmo": {
-            "data": data, "task": task("both-ways") | {"context": 64 if short else 128},
-            "model": filling(apart(2), linear | {"halves": True}), "training": small_recurrent,
+            "task": everywhere("both-ways", rules.context(minutes, 64, 128)),
+            "model": filling(tokens, two_ways(2), linear | {"halves": True}),
+            "training": {"rate": 6e-3, "batch_tokens": smaller},
         },
         "blank-bilstm": blank,
-        "blank-bilstm-halves": blank | {"task": blank["task"] | together},
+        "blank-bilstm-halves": blank | {"task": everywhere("blank", 128, halves_weight=rules.HALVES)},
         "bart": {
-            "data": data, "task": task("denoise") | {"masking": 0.3} | copied,
-            "model": reading | {"decoder": written | {"body": layer | {"layers": 2}}}, "training": blocks,
+            "task": everywhere("denoise", rules.context(minutes, 64, 128), masking=0.3),
+            "model": nothing | {"input": tokens, "encoder": layer | {"layers": 2}, "decoder": writing(2)},
+            "training": blocks,
         },
-        **_published(),
     }
-
-
-def _steps(short: bool) -> tuple[Tree, Tree, Tree, Tree]:
-    """How to train Transformers and, with smaller steps where time is short, the same; then recurrent models likewise."""
-    # (IMDb's reviews, 15 minutes, one core, one run each: gpt 4.89 nats a piece at 2e-3, 4.73 at 5e-3. Not tried beyond that.)
-    blocks = {"rate": 5e-3, "batch_tokens": 2048} if short else {"rate": 2e-3, "batch_tokens": 4096}
-    # (blank-bilstm, likewise, 128 wide, pseudo-perplexity per piece: 29 with a rate of 3e-3, 22.8 with 6e-3, 21.2 with 1.5e-2,
-    # whose larger weights a classifier moves more slowly; 3e-2 learns more slowly from the start.)
-    recurrent = blocks | {"rate": 6e-3}
-    # (WikiText-2, four minutes, one core, one run each, perplexity per piece: gpt 70.1 with 256 ids and batches of 2,048, 67.8
-    # with 256 and 1,024, 62.8 with 128 and 1,024; elmo 98.1 with 128 and 2,048, 84.9 with 64 and 1,024.)
-    smaller = {"batch_tokens": 1024} if short else {}
-    return blocks, blocks | smaller, recurrent, recurrent | smaller
+    data = {"tokens": {"kind": "bpe"}}
+    return {name: {"data": data, **tree} for name, tree in table.items()} | _published()
 
 
 def _published() -> dict[str, Tree]:

@@ -27,6 +27,7 @@ from seqlab.errors import UserError
 from seqlab.files import folder_beside
 from seqlab.model import ModelConfig
 from seqlab.parts import Batch, Facts, Objective
+from seqlab.tasks import rules
 
 Weighted = list[tuple[float, Objective]]
 Item = TypeVar("Item")
@@ -47,15 +48,14 @@ class Size:
     minutes: float | None = None
     """The budget, where it is in minutes."""
 
-    def dropout(self, characters_a_minute: float, early: float = 0.0) -> float:
-        """The more often the minutes lead through the same text, the more has to be dropped, or it is learnt by heart.
+    @property
+    def planned(self) -> float:
+        """Minutes to plan for."""
+        return self.minutes or rules.MINUTES
 
-        `early` is what is dropped between three and six passes.
-        """
-        if self.minutes is None:
-            return 0.1
-        passes = self.minutes * characters_a_minute / max(1, self.characters)
-        return 0.0 if passes < 3 else early if passes < 6 else 0.1 if passes < 20 else 0.2 if passes < 30 else 0.3
+    def passes(self, characters_a_minute: float) -> float | None:
+        """How often the minutes lead through the texts."""
+        return None if self.minutes is None else self.minutes * characters_a_minute / max(1, self.characters)
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,8 @@ class TaskConfig(Variant):
     """Something to paste after a run."""
     data_example: ClassVar[str] = "data.csv"
     """A name for a user's file, in advice."""
+    passes: ClassVar[rules.Steps[float]]
+    """Passes over the data for up to so many rows."""
     stretch: ClassVar[float] = 2.0
     """So many times its usual passes over the data are made at the most, where the budget is in minutes."""
 
@@ -96,9 +98,9 @@ class TaskConfig(Variant):
     def imagined(self, symbols: int, outputs: int) -> Facts:
         """What the data would have decided, for `inspect` without data."""
 
-    @abstractmethod
     def epochs(self, rows: int) -> float:
         """Passes over the data after which more would mostly memorise it."""
+        return rules.epochs(self.passes, rows)
 
 
 @dataclass(frozen=True, kw_only=True)

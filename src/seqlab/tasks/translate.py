@@ -30,6 +30,7 @@ from seqlab.objectives import CrossEntropy
 from seqlab.parts import Batch, Facts
 from seqlab.seq import Seq
 from seqlab.tasks import word_table
+from seqlab.tasks.rules import ENDLESS
 from seqlab.tasks.task import (
     NO_CHANCE,
     Chance,
@@ -87,6 +88,7 @@ class Translate(TaskConfig, kind="translate"):
     """What decides which weights are best. errors: wrong tokens between spaces, for targets such as sounds."""
 
     example: ClassVar[str] = "I am a student"
+    passes: ClassVar = ((3_000, 60), (10_000, 40), (50_000, 20), (200_000, 10), (1_000_000, 4), (ENDLESS, 2))
     data_example: ClassVar[str] = "train.en,train.fr"
     stretch: ClassVar[float] = 6.0    # dropout grows with the passes
 
@@ -114,12 +116,6 @@ class Translate(TaskConfig, kind="translate"):
                 fix="Set model.input.kind=tokens.",
             )
         return [(1.0, CrossEntropy("written", self.smoothing))]
-
-    def epochs(self, rows: int) -> float:
-        for most, epochs in ((3_000, 60), (10_000, 40), (50_000, 20), (200_000, 10), (1_000_000, 4)):
-            if rows <= most:
-                return epochs
-        return 2
 
     def is_joint(self, data: DataConfig) -> bool:
         return data.target_tokens is None if self.joint is None else self.joint

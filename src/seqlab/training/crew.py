@@ -18,9 +18,8 @@ from seqlab.parts import Batch
 class Crew:
     """Replicas of a model, one a worker, whose weights are the same memory; each has gradients and chance of its own.
 
-    For small models on a CPU, workers with one thread each beat one worker with all threads: on two cores a Transformer
-    of width 128 takes 1.3 times as many steps a second with batches of 1,024 tokens, 1.2 times with 768, and as many with
-    512. Torch lets go of the interpreter while it computes, so threads
+    For small models on a CPU, workers with one thread each beat one worker with all threads, unless batches are
+    small (benchmarks/recipes.md). Torch lets go of the interpreter while it computes, so threads
     will do, and nothing has to be sent between processes. A loss is a sum over rows, so the gradient does not depend on
     how they were shared out (beyond rounding, and beyond what dropout draws). A crew of one is the model itself.
     """
