@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,12 @@ from seqlab.model import Model, count_parameters, sketch
 from seqlab.report.evaluate import duration
 from seqlab.run import load
 from seqlab.settings import Settings, Wishes, completed, planned
-from seqlab.tasks.task import Checked, Files, Prepared, TaskFacts
+from seqlab.tasks.task import Checked, Files, Prepared, Size, TaskFacts
 from seqlab.training.budget import Budget
 from seqlab.training.layering import Layering
 from seqlab.training.loop import Counters, Training
-from seqlab.training.progress import Progress
+from seqlab.training.progress import Progress, thousands
+from seqlab.training.speed import batches_a_second, probe_seconds
 from seqlab.transfer import START, Source, put_in, save_start
 from seqlab.uses.run import BASELINE, CONFIG, Run, read_facts, read_settings, write_run
 
@@ -82,7 +84,7 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
     refuse_missing_device(first.training.device)
     with new_folder(names) as (folder, beside):    # taken first, so that a second process is refused at once
         files = _looked_at(first, progress)
-        size = replace(files.size, minutes=first.training.minutes)
+        size = replace(files.size, minutes=first.training.minutes, speed=first.training.speed)
         settings = completed(wishes.settings(size), size)
         prepared = files.prepare(settings.data, settings.model)
         settings = _with_budget(settings, prepared)
@@ -90,6 +92,12 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
         model = sketch(settings.model, prepared.facts.parts)    # refuses parts that do not fit together
         taken = source.taken(model, settings) if source else {}
         Layering.of(model, taken, settings.transfer)    # refuses what leaves nothing to learn
+        if wishes.depend_on_speed(size):
+            speed = measured(settings, prepared, taken, size, folder)
+            size = replace(size, speed=speed)
+            epochs = f"{size.passes or 0.0:.2g} epochs at the most"
+            progress.say(f"Measured: {thousands(speed)} characters a second, so {epochs}")
+            settings = completed(wishes.settings(size), size)
         with disk_trouble(f"{folder} could not be saved"):
             write_run(beside, settings, prepared)
             if source:
@@ -97,6 +105,29 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
                 count = sum(tensor.numel() for tensor in taken.values())
                 progress.say(f"From {source.folder}: {count:,} weights, the rest is new")
     return Session(folder, settings, prepared, files, progress, started).run()
+
+
+def measured(
+    settings: Settings, prepared: Prepared, taken: Collection[str], size: Size, folder: Path
+) -> float:
+    """Characters that a second of training leads through, by real steps of a model that is thrown away."""
+    training = settings.training
+    threads = torch.get_num_threads()
+    torch.set_num_threads(training.threads or threads)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            model = Model(settings.model, prepared.facts.parts)
+            layering = Layering.of(model, taken, settings.transfer)
+            trainer = Training(
+                model.to(training.device), settings.task.objectives(settings.model), training,
+                make_plan(settings, prepared), load=prepared.load, validate=lambda _: Checked(0.0, 0.0, {}),
+                budget=Budget(steps=sys.maxsize), folder=folder, progress=Progress(quiet=True),
+                layering=layering,
+            )
+            batches = batches_a_second(trainer, probe_seconds(size.planned))
+    finally:
+        torch.set_num_threads(threads)
+    return float(f"{size.characters * batches / trainer.epoch_batches:.4g}")
 
 
 def source_of(wishes: Wishes) -> Source | None:

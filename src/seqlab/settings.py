@@ -77,6 +77,13 @@ class Wishes:
         tree = config.override(tree, searching(self.overrides or {}, "decode."), Settings)
         return config.build(Settings, tree, self.where)
 
+    def depend_on_speed(self, size: Size) -> bool:
+        """Whether a speed that is not known yet would make other settings on a slow machine than on a fast one."""
+        if size.minutes is None or size.speed is not None:
+            return False
+        slow, fast = (self.settings(replace(size, speed=speed)) for speed in (1e-9, 1e12))
+        return slow != fast
+
     def model_name(self, settings: Settings) -> str:
         """What to call the model in the name of a folder: its preset, or the encoder that a settings file asks for."""
         if start := settings.transfer.start:
@@ -146,7 +153,7 @@ def completed(settings: Settings, size: Size) -> Settings:
     rate = training.rate or rules.usual_rate(training.optimiser)
     pull = rules.usual_decay(training.optimiser) if training.weight_decay is None else training.weight_decay
     filled = replace(training, batch_tokens=tokens, rate=rate, weight_decay=pull, workers=workers)
-    return replace(settings, training=filled)
+    return replace(settings, training=replace(filled, speed=size.speed))
 
 
 def looks_everywhere(model: ModelConfig) -> bool:

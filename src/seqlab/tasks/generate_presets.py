@@ -6,18 +6,14 @@ from seqlab.config import Tree
 from seqlab.tasks import rules
 from seqlab.tasks.task import Size
 
-A_MINUTE = {"lstm": 800_000, "transformer": 400_000}
-"""Characters, each a token, that a model learns from on two cores, about."""
 PUBLISHED = {"gpt-1": 40_478, "gpt-2-small": 50_257, "gpt-2": 50_257, "gpt-3": 50_257}
 """Symbols of the published vocabularies, for `inspect` without data."""
 
 
 def presets(size: Size) -> dict[str, Tree]:
     """Settings trees by name, fitted to the size of the data and the budget."""
-    small = rules.by_characters(size.characters)
-    data = {"tokens": {"kind": "characters"} if small else {"kind": "bpe"}}
-    a_token = 1 if small else 4    # characters, about
-    drop, slower = (rules.dropout(size.passes(a_token * A_MINUTE[kind])) for kind in ("lstm", "transformer"))
+    data = {"tokens": {"kind": "characters" if rules.by_characters(size.characters) else "bpe"}}
+    drop = rules.dropout(size.passes)
     width = rules.language_width(size.planned)
     training = {"rate": 3e-3, "batch_tokens": rules.language_batch(size.planned)}
 
@@ -29,8 +25,8 @@ def presets(size: Size) -> dict[str, Tree]:
         written = {"width": width, "body": body, "dropout": drop, "output_dropout": drop}
         return {"data": data, "model": alone(written), "task": {"context": 64}, "training": training}
 
-    layer = {"kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "dropout": slower}
-    conv = {"kind": "conv", "layers": 6, "width": width, "kernel": 5, "residual": True, "dropout": slower}
+    layer = {"kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "dropout": drop}
+    conv = {"kind": "conv", "layers": 6, "width": width, "kernel": 5, "residual": True, "dropout": drop}
     blocks: Tree = {"task": {"context": 128}, "training": training}
     table = {
         "rnn": recurrent("rnn"),

@@ -11,8 +11,6 @@ PUBLISHED = {
     "gpt-1": 40_478, "gpt-2-small": 50_257, "bart-base": 50_265, "bart-large": 50_265,
 }
 """Symbols of the published vocabularies, for `inspect` without data."""
-BLANK_A_MINUTE = 4_000_000
-"""Characters that blank-bilstm learns from in a minute, on one slow core."""
 
 
 def presets(size: Size) -> dict[str, Tree]:
@@ -24,7 +22,7 @@ def presets(size: Size) -> dict[str, Tree]:
         "positions": {"kind": "rotary"}, "dropout": drop,
     }
     tokens = {"kind": "tokens", "width": width, "scale": width**-0.5}
-    dropped = tokens | {"dropout": rules.dropout(size.passes(BLANK_A_MINUTE), rules.EARLY)}
+    dropped = tokens | {"dropout": rules.dropout(size.passes, rules.EARLY)}
     nothing: Tree = {"input": None, "encoder": None, "pool": None, "head": None}
     words = {"kind": "vocabulary"}
     linear = {"kind": "vocabulary", "transform": "linear", "bias": True}

@@ -47,15 +47,20 @@ class Size:
     """Of all texts together."""
     minutes: float | None = None
     """The budget, where it is in minutes."""
+    speed: float | None = None
+    """Characters of these texts that a second of training leads through, where that was measured."""
 
     @property
     def planned(self) -> float:
         """Minutes to plan for."""
         return self.minutes or rules.MINUTES
 
-    def passes(self, characters_a_minute: float) -> float | None:
-        """How often the minutes lead through the texts."""
-        return None if self.minutes is None else self.minutes * characters_a_minute / max(1, self.characters)
+    @property
+    def passes(self) -> float | None:
+        """How often the minutes lead through the texts, where that is known."""
+        if self.minutes is None or self.speed is None:
+            return None
+        return 60 * self.minutes * self.speed / max(1, self.characters)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,10 @@ from seqlab.config import Tree
 from seqlab.tasks import rules
 from seqlab.tasks.task import Size
 
-CHARACTERS_A_MINUTE = 3_400_000
-"""Of both sides together, that `transformer` learns from on two cores, about."""
-
 
 def presets(size: Size) -> dict[str, Tree]:
     """Settings trees by name, fitted to the size of the data and the budget."""
-    drop = rules.dropout(size.passes(CHARACTERS_A_MINUTE))
+    drop = rules.dropout(size.passes)
     width = rules.translation_width(size.planned)
     deep = rules.reads_deep(size.words, size.planned)
     tokens = {"kind": "tokens", "width": width, "dropout": drop}

@@ -39,6 +39,9 @@ class TrainConfig:
 
     minutes: PositiveFloat | None = None
     """Budget in minutes, from the start of the process to its end. One of minutes, epochs, steps."""
+    speed: PositiveFloat | None = None
+    """Characters that a second of training leads through. With minutes it says how often the data will be read, which
+    decides dropout; empty: measured by some steps before the run, where the preset depends on it."""
     epochs: PositiveFloat | None = None
     """Budget in passes over the data."""
     steps: Positive | None = None
