@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from made import SMALL, opinions, write_table
 from safetensors import SafetensorError
 
 import seqlab as seqlab_package
@@ -21,7 +22,6 @@ from seqlab.data import files as data_files
 from seqlab.errors import UserError
 from seqlab.tasks import classify
 from seqlab.training import checkpoint
-from tests.whole.conftest import SMALL, opinions, write_table
 
 TINY = [*SMALL, "training.threads=1"]
 ROWS = "text,label\n" + "".join(f"{text},{label}\n" for text, label in opinions(40))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from made import SMALL, opinions, write_table
 
 from seqlab.run import load
-from tests.whole.conftest import SMALL, opinions, write_table
 
 PRESETS = ["bow", "rnn", "gru", "lstm", "bilstm", "cnn", "self-attentive", "han", "han-context", "transformer"]
 WIDTHS = {

@@ -12,6 +12,7 @@ import time
 
 import pytest
 import yaml
+from made import opinions, write_table
 
 from seqlab import session
 from seqlab.data.builtin import write_stress_tables
@@ -20,7 +21,6 @@ from seqlab.labs import LABS, asked, begin, few_labels, lab, objectives, transfe
 from seqlab.labs.asked import Rows, parse_counts
 from seqlab.labs.lab import Spread
 from seqlab.labs.trials import Trial, train_all
-from tests.whole.conftest import opinions, write_table
 
 COMMON = {
     "pretrain.data.tokens.vocabulary": 300, "pretrain.task.context": 32, "pretrain.training.batch_tokens": 512,

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from made import opinions, write_table
 
 from seqlab import cli, session
 from seqlab.training import checkpoint
 from seqlab.training.checkpoint import Checkpoints
-from tests.whole.conftest import opinions, write_table
 
 STEPS = 150
 SETTINGS = {

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from made import SMALL
 from safetensors.torch import load_file
 from torch import nn
 
@@ -24,7 +25,6 @@ from seqlab.training.budget import Budget
 from seqlab.training.loop import Checked, TrainConfig, Training
 from seqlab.training.optim import Average, rate_factor
 from seqlab.training.progress import Progress
-from tests.whole.conftest import SMALL
 
 ROWS, FEATURES = 64, 3
 

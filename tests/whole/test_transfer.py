@@ -7,6 +7,7 @@ import signal
 
 import pytest
 import torch
+from made import opinions, write_table
 from safetensors.torch import load_file
 
 import seqlab as library
@@ -15,7 +16,6 @@ from seqlab.errors import UserError
 from seqlab.training.layering import Layering, TransferConfig
 from seqlab.training.loop import Training
 from seqlab.transfer import Source
-from tests.whole.conftest import opinions, write_table
 
 SMALL = {"training.batch_tokens": 256, "training.workers": 1, "training.baseline": False}
 LAYER = {"layers": 2, "heads": 2, "feed_forward": 16}

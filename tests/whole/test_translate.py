@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from made import opinions, write_table
 
 from seqlab import session
 from seqlab.errors import UserError
 from seqlab.run import load
 from seqlab.settings import Wishes
 from seqlab.tasks import translate
-from tests.whole.conftest import opinions, write_table
 
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 DIGITS = dict(zip("0123456789", NAMES, strict=True))

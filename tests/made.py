@@ -1,0 +1,35 @@
+"""What tests of whole runs are made of: a small language of opinions, tables, and settings of a small model."""
+
+from __future__ import annotations
+
+import csv
+import random
+from pathlib import Path
+
+SMALL = [
+    "model.input.width=16", "training.baseline=false", "training.batch_tokens=512", "training.rate=0.01",
+]    # fmt: skip
+"""Settings that make a model small enough for a test."""
+
+GOOD = ["great", "lovely", "superb", "moving", "funny", "bright"]
+BAD = ["dull", "awful", "weak", "boring", "poor", "clumsy"]
+PLAIN = ["the", "film", "story", "was", "and", "a", "music", "actor", "scene", "it", "with", "of"]
+
+
+def opinions(count: int, seed: int = 0) -> list[tuple[str, str]]:
+    """Texts of plain words with one or two opinions among them, and the label that these decide."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        label = draw.choice(["good", "bad"])
+        words = draw.choices(PLAIN, k=draw.randint(3, 14))
+        for word in draw.sample(GOOD if label == "good" else BAD, draw.randint(1, 2)):
+            words.insert(draw.randrange(len(words) + 1), word)
+        rows.append((" ".join(words) + ("." if draw.random() < 0.5 else ". it was a film."), label))
+    return rows
+
+
+def write_table(path: Path, rows: list[tuple[str, ...]], header: tuple[str, ...] = ("text", "label")) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
