@@ -6,18 +6,23 @@ from torch import Tensor
 from torch.testing import assert_close
 from variants import LANGUAGE, SYMBOLS, WIDTH, WRITERS, vectors, weighted_sum
 
-from seqlab.parts import Decoder, DecoderConfig, State, record
+from seqlab.encoders import Stack, Transformer
+from seqlab.parts import Attends, Decoder, DecoderConfig, State, record
 from seqlab.seq import Seq
 
 SLOTS = {"many": (4, 1, 9), "one": (1, 1, 1), "none": None}
 CASES = [(name, slots) for name in WRITERS for slots in SLOTS] + [(name, "none") for name in LANGUAGE]
 EVERY = pytest.mark.parametrize(("name", "slots"), CASES)
+READING = [case for case in CASES if case[1] != "none"]
 
 
 def build(name: str, slots: str) -> Decoder:
     torch.manual_seed(0)
     config = (WRITERS | LANGUAGE)[name]
     return config.build(None if slots == "none" else WIDTH, SYMBOLS).eval()
+
+
+ATTENDING = [case for case in CASES if any(isinstance(module, Attends) for module in build(*case).modules())]
 
 
 def memory(slots: str, summary: bool = True) -> Seq | None:
@@ -69,17 +74,6 @@ def test_advancing_bit_by_bit_equals_advancing_at_once(name, slots, parts):
 
 
 @EVERY
-def test_cached_equals_recomputed(name, slots):
-    """The states after t ids do not depend on whether the first t - 1 were fed before or with the last."""
-    decoder, fed = build(name, slots), ids()
-    state = decoder.start(memory(slots), 3)
-    for place in range(fed.shape[1]):
-        stepped, state = decoder.advance(fed[:, place : place + 1], state)
-        again, _ = decoder.advance(fed[:, : place + 1], decoder.start(memory(slots), 3))
-        assert_near(stepped[:, 0], again[:, -1])
-
-
-@EVERY
 def test_what_comes_later_never_changes_what_was_said(name, slots):
     decoder, fed = build(name, slots), ids()
     changed = fed.clone()
@@ -111,11 +105,9 @@ def test_padding_and_batch_mates_never_change_an_answer(name, slots, summary):
         assert_near(single[0], together[row])
 
 
-@EVERY
+@pytest.mark.parametrize(("name", "slots"), READING)
 def test_the_memory_is_read(name, slots):
-    """Another memory, another answer: except where there is none."""
-    if slots == "none":
-        return
+    """Another memory, another answer."""
     decoder, fed, read = build(name, slots), ids(), memory(slots)
     assert read is not None and read.summary is not None
     other = Seq(read.values + 1, read.mask, summary=read.summary + 1)
@@ -124,7 +116,15 @@ def test_the_memory_is_read(name, slots):
     assert not torch.allclose(before[:, -1], after[:, -1])
 
 
-@EVERY
+def test_who_attends_is_known():
+    """A body with a Transformer, to what is written; and to the memory every decoder that is not told not to."""
+    for name, slots in CASES:
+        config = (WRITERS | LANGUAGE)[name]
+        crossing = slots != "none" and getattr(config, "attend", "inside") != "none"
+        assert ((name, slots) in ATTENDING) == (crossing or isinstance(config.body, Transformer | Stack)), (name, slots)
+
+
+@pytest.mark.parametrize(("name", "slots"), ATTENDING)
 def test_recording_changes_no_answer_and_weights_add_up(name, slots):
     decoder, fed, read = build(name, slots), ids(), memory(slots)
     plain, _ = decoder.advance(fed, decoder.start(read, 3))
@@ -132,12 +132,12 @@ def test_recording_changes_no_answer_and_weights_add_up(name, slots):
         recorded, _ = decoder.advance(fed, decoder.start(read, 3))
     assert_near(recorded, plain)
     for tape in maps.values():
+        assert tape
         for weights in tape:
             assert_near(weights.sum(dim=-1), torch.ones(weights.shape[:-1]))
     if read is not None:
         crossing = [tape for key, tape in maps.items() if "cross" in key or key == "look"]
-        config = WRITERS[name]
-        assert bool(crossing) == (getattr(config, "attend", "inside") != "none")
+        assert crossing
         for tape in crossing:
             assert not any(weights.masked_select(~read.mask[:, None, None]).any() for weights in tape)
 

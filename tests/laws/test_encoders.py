@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 from variants import ENCODERS, LENGTHS, WIDTH, alone, vectors, weighted_sum
 
-from seqlab.parts import Encoder, EncoderConfig, record
+from seqlab.parts import Attends, Encoder, EncoderConfig, record
 from seqlab.seq import Seq
 
 
@@ -16,6 +16,7 @@ def build(name: str) -> Encoder:
 
 EVERY = pytest.mark.parametrize("name", ENCODERS)
 CAUSAL = [name for name in ENCODERS if build(name).causal]
+ATTENDING = [name for name in ENCODERS if any(isinstance(module, Attends) for module in build(name).modules())]
 SEEING = [name for name in ENCODERS if not build(name).causal and build(name).keeps_length]
 
 
@@ -101,7 +102,12 @@ def test_shapes_are_as_announced(name):
     assert encoder.keeps_length == (encoder.length_after(40) == 40)
 
 
-@EVERY
+def test_who_attends_is_known():
+    """The Transformers at least, alone and in a stack."""
+    assert {"stack causal", *(name for name in ENCODERS if name.startswith("transformer"))} <= set(ATTENDING)
+
+
+@pytest.mark.parametrize("name", ATTENDING)
 def test_recorded_attention_gives_the_same_states(name):
     encoder, x = build(name), vectors()
     plain = encoder(x)

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 from variants import FACTS, INPUTS, alone, batch, documents, weighted_sum
 
-from seqlab.parts import Input, InputConfig, record
+from seqlab.parts import Attends, Input, InputConfig, record
 
 EVERY = pytest.mark.parametrize("name", INPUTS)
 
@@ -19,6 +19,9 @@ def build(name: str) -> Input:
         if not tensor.any():
             torch.nn.init.normal_(tensor)    # a linear bag starts at zero, which would prove nothing
     return made
+
+
+ATTENDING = [name for name in INPUTS if any(isinstance(module, Attends) for module in build(name).modules())]
 
 
 def test_every_registered_input_is_tested():
@@ -63,7 +66,12 @@ def test_as_many_positions_come_out_as_announced(name):
     assert read(batch(INPUTS[name], rows)).mask.shape == (1, read.length_after(16))
 
 
-@EVERY
+def test_who_attends_is_known():
+    """At least what reads inner sequences with attention in the pool or in the encoder."""
+    assert {"nested", "nested transformer", "nested-context", "nested-context forward"} <= set(ATTENDING)
+
+
+@pytest.mark.parametrize("name", ATTENDING)
 def test_recorded_attention_gives_the_same_vectors_in_reading_order(name):
     """One map for each inner sequence: its weights end where that sequence ends."""
     read, rows = build(name), documents()
@@ -72,7 +80,7 @@ def test_recorded_attention_gives_the_same_vectors_in_reading_order(name):
     with record(read) as maps:
         seen = read(given)
     assert_close(plain.zeroed, seen.zeroed, atol=1e-5, rtol=1e-5)
-    lengths = torch.tensor([read.encoder.length_after(len(inner)) for row in rows for inner in row]) if maps else None
+    lengths = torch.tensor([read.encoder.length_after(len(inner)) for row in rows for inner in row])
     for [weights] in maps.values():
         assert ((weights > 0).any(dim=(1, 2)).sum(dim=-1) == lengths).all()
 
