@@ -15,14 +15,16 @@ from typing import Any, TextIO
 from seqlab.config import RawText, build, dump, override, parse_overrides
 from seqlab.errors import UserError
 from seqlab.files import written_beside
+from seqlab.folder import CONFIG
 from seqlab.model import Model, sketch
 from seqlab.report.cost import inspect_model, measure
+from seqlab.request import of_model, refuse_no_data, task_of
 from seqlab.run import load
-from seqlab.settings import PRESETS, Settings, Wishes, read_file
+from seqlab.settings import PRESETS, Settings, Wishes
 from seqlab.tasks import generate_presets, pretrain_presets
 from seqlab.tasks.task import Size
 from seqlab.uses.generate import GenerateRun
-from seqlab.uses.run import CONFIG, Answer, Ask, Run, Text
+from seqlab.uses.run import Answer, Ask, Run, Text
 
 FORMATS = (".csv", ".tsv", ".jsonl")
 VOCABULARIES = generate_presets.PUBLISHED | pretrain_presets.PUBLISHED
@@ -120,7 +122,7 @@ def inspect_named(
             fix = f"For instance: --{option} 2"
             raise UserError(what=f"--{option} is {value}.", why="There is at least one of them.", fix=fix)
     symbols = sizes["vocabulary"] or VOCABULARIES.get(name, 30_000)
-    task = task or next((task for task, presets in PRESETS.items() if name in presets(Size())), "classify")
+    task = task or task_of(name, {task: presets(Size()) for task, presets in PRESETS.items()})
     model = _sketched(name, task, parse_overrides(settings), symbols, sizes["classes"] or 2)
     inspection = inspect_model(model, sizes["length"] or 128, tokens)
     if as_json:
@@ -141,12 +143,7 @@ def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, 
         run = load(name)
         changed = override(dump(run.settings), overrides, Settings)
         return sketch(build(Settings, changed, name).model, run.facts.parts)
-    is_file = name.endswith((".yaml", ".yml"))
-    wishes = Wishes(
-        task=task, preset="" if is_file else name, tree=read_file(Path(name)) if is_file else None, overrides=overrides,
-        where=name if is_file else "settings",
-    )
-    settings = wishes.settings()
+    settings = Wishes.of(of_model(name, task, overrides)).settings()
     return sketch(settings.model, settings.task.imagined(vocabulary, classes))
 
 
@@ -154,9 +151,7 @@ def check_data(wishes: Wishes) -> tuple[list[str], bool]:
     """What `seqlab check` prints, and whether training would refuse the data."""
     settings = wishes.settings()
     task = settings.task
-    if not settings.data.train:
-        fix = f"Write: seqlab check {task.kind} {task.data_example}"
-        raise UserError(what="No data is named.", why="There is nothing to look at.", fix=fix)
+    refuse_no_data(settings.data.train, "check", task.kind, task.data_example)
     files = task.look(settings.data, keep_all_faults=True)
     told = [f"{key}={value}" for key, value in (wishes.overrides or {}).items() if isinstance(value, RawText)]
     more = [f"--{split} {names[0]}" for split, names in (("valid", settings.data.valid), ("test", settings.data.test)) if names]

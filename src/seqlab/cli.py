@@ -16,7 +16,7 @@ import typer
 from seqlab.errors import SeqlabError, UserError, in_plain_words
 
 if TYPE_CHECKING:
-    from seqlab.settings import Wishes
+    from seqlab.request import Request
 
 STARTED = time.monotonic()
 app = typer.Typer(
@@ -45,6 +45,7 @@ def train(
     """Train a model on your data."""
     from seqlab import finish, session
     from seqlab.report.evaluate import duration
+    from seqlab.settings import Wishes
     from seqlab.training.progress import Progress
 
     budget = {"minutes": minutes, "epochs": epochs, "steps": steps, "seed": seed, "device": device or None}
@@ -60,7 +61,7 @@ def train(
             )
         run = session.resume(Path(resume), Progress(), STARTED)
     else:
-        run = session.train_anew(wishes(words or [], model, chosen), out or None, Progress(), STARTED)
+        run = session.train_anew(Wishes.of(requested(words or [], model, chosen)), out or None, Progress(), STARTED)
     print(finish.summary(run))
     print(f"Done in {duration(time.monotonic() - STARTED)}. The report: {run.folder / 'report.html'}")
     print(f'Next: seqlab predict {run.folder} "{run.example}"')
@@ -88,9 +89,10 @@ def check(
 ) -> None:
     """Read the data first: counts, lengths, labels, faults with file:line and the fix."""
     from seqlab.answers import check_data
+    from seqlab.settings import Wishes
 
     chosen = {f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names}
-    lines, faulty = check_data(wishes(words or [], "", chosen))
+    lines, faulty = check_data(Wishes.of(requested(words or [], "", chosen)))
     print("\n".join(lines))
     if faulty:
         raise typer.Exit(2)
@@ -234,10 +236,10 @@ def several(names: str) -> tuple[str, ...]:
     return (names,) if Path(names).exists() else tuple(names.split())
 
 
-def wishes(words: list[str], model: str, chosen: dict[str, Any]) -> Wishes:
+def requested(words: list[str], model: str, chosen: dict[str, Any]) -> Request:
     """What `train` and `check` were asked for: TASK DATA or a settings file, and settings on top."""
-    from seqlab.config import parse_overrides
-    from seqlab.settings import Wishes, read_file
+    from seqlab.config import parse_overrides, read_file
+    from seqlab.request import Request
 
     names, settings = split_words(words)
     overrides: dict[str, Any] = {**chosen, **parse_overrides(settings)}
@@ -250,7 +252,7 @@ def wishes(words: list[str], model: str, chosen: dict[str, Any]) -> Wishes:
         tree = read_file(Path(names[0]))
         named = tree.get("task")
         task = str(named.get("kind", "classify")) if isinstance(named, dict) else "classify"
-        return Wishes(preset=model, task=task if model else "", tree=tree, overrides=overrides, where=names[0])
+        return Request(preset=model, task=task if model else "", tree=tree, overrides=overrides, where=names[0])
     task, *data = names
     for name in data:
         if "=" in name and not Path(name).exists():
@@ -261,7 +263,7 @@ def wishes(words: list[str], model: str, chosen: dict[str, Any]) -> Wishes:
             )
     if data:
         overrides["data.train"] = tuple(data)
-    return Wishes(task=task, preset=model, overrides=overrides, where="settings")
+    return Request(task=task, preset=model, overrides=overrides)
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import yaml
@@ -88,6 +89,16 @@ def read_yaml(text: str, where: str) -> Tree:
             fix="Start from the output of: seqlab init classify",
         )
     return tree
+
+
+def read_file(path: Path) -> Tree:
+    """A settings file as a tree."""
+    try:
+        return read_yaml(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError:
+        raise UserError(what=f"{path} is not UTF-8 text.", fix="Save the settings file as UTF-8.") from None
+    except OSError as error:
+        raise UserError(what=f"{path} can't be read: {error.strerror}.", fix="Check the name of the settings file.") from None
 
 
 def write_yaml(tree: Tree) -> str:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from seqlab.files import write_json, write_text
+from seqlab.folder import CONFIG, METRICS, SCORES
 from seqlab.report.card import model_card
 from seqlab.report.cost import inspect_model
 from seqlab.report.evaluate import TITLES, Score, aligned
@@ -15,10 +16,7 @@ from seqlab.run import load
 from seqlab.tasks.generate import GenerateFacts
 from seqlab.tasks.pretrain import PretrainFacts
 from seqlab.tasks.task import Files, Prepared
-from seqlab.uses.run import CONFIG, METRICS, Run
-
-SCORES = "scores.json"
-"""Written last: where it is, the run is finished."""
+from seqlab.uses.run import Run
 
 
 def finish(folder: Path, prepared: Prepared, files: Files, steps: int, started: float) -> Run:

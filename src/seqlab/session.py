@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,11 @@ from seqlab import config
 from seqlab.data.batches import Plan
 from seqlab.errors import Stopped, UserError
 from seqlab.files import alone_in, disk_trouble, new_folder
-from seqlab.finish import SCORES, finish
+from seqlab.finish import finish
+from seqlab.folder import BASELINE, SCORES, START, free_names, refuse_taken, stored_tree
 from seqlab.model import Model, count_parameters, sketch
 from seqlab.report.evaluate import duration
+from seqlab.request import refuse_no_data
 from seqlab.run import load
 from seqlab.settings import Settings, Wishes, completed, planned
 from seqlab.tasks.task import Checked, Files, Prepared, Size, TaskFacts
@@ -29,8 +30,8 @@ from seqlab.training.layering import Layering
 from seqlab.training.loop import Counters, Training
 from seqlab.training.progress import Progress, thousands
 from seqlab.training.speed import batches_a_second, probe_seconds
-from seqlab.transfer import START, Source, put_in, save_start
-from seqlab.uses.run import BASELINE, CONFIG, Run, read_facts, read_settings, write_run
+from seqlab.transfer import Source, put_in, save_start
+from seqlab.uses.run import Run, read_facts, read_settings, write_run
 
 BASELINE_SHARE = 0.1
 """Of a budget in minutes, what the baseline may take at the most."""
@@ -74,9 +75,7 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
     source = source_of(wishes)
     wishes = replace(wishes, adapt=source.adapt) if source else wishes
     first = wishes.settings()
-    if not first.data.train:
-        fix = f"Write: seqlab train {first.task.kind} {first.task.data_example}"
-        raise UserError(what="No data is named.", why="Training needs a file.", fix=fix)
+    refuse_no_data(first.data.train, "train", first.task.kind, first.task.data_example)
     names: Iterable[Path] = free_names(first.data.train, wishes.model_name(first))
     if out is not None:
         names = [refuse_taken(Path(out))]
@@ -132,13 +131,13 @@ def measured(
 
 def source_of(wishes: Wishes) -> Source | None:
     """The run to start from, where one is named."""
-    told = dict(wishes.overrides or {}).get("transfer.start") or dict((wishes.tree or {}).get("transfer") or {}).get("start")
-    return Source(str(told)) if told else None
+    return Source(wishes.start) if wishes.start else None
 
 
 def resume(folder: Path, progress: Progress, started: float) -> Run:
     """Go on exactly where a stopped run was."""
-    settings = _stored_settings(folder)
+    stored_tree(folder)    # refuses a folder that is none
+    settings = read_settings(folder)
     facts = read_facts(folder, settings.task)
     if (folder / SCORES).exists():
         progress.say(f"{folder} was finished already; nothing is left to do.")
@@ -310,49 +309,9 @@ def make_plan(settings: Settings, prepared: Prepared) -> Plan:
     return prepared.plan(settings.training.batch_tokens, settings.training.seed)
 
 
-def refuse_taken(folder: Path) -> Path:
-    """A folder that was asked for, unless it is there or can't be made."""
-    if blocking := [parent for parent in folder.parents if parent.is_file()]:
-        raise UserError(
-            what=f"{folder} can't be made: {blocking[0]} is a file.",
-            why="A run is a folder, and a folder can't be inside a file.",
-            fix="Choose another --out, for instance: --out runs/mine",
-        )
-    if folder.exists():
-        raise UserError(
-            what=f"{folder} is there already.",
-            why="An existing folder is never overwritten.",
-            fix=f"Choose another --out, or go on with: seqlab train --resume {folder}",
-        )
-    return folder
-
-
-def free_names(data: Sequence[str], model: str) -> Iterator[Path]:
-    """runs/<data>-<model>, then runs/<data>-<model>-2, and so on: those that are not there."""
-    stem = Path(data[0]).name.split(".")[0].strip("-*?[]") or "data"
-    parent = Path(data[0]).parent.name
-    told = stem not in ("train", "training", "data") or parent in ("", ".", "..")
-    name = f"{stem}-{model}" if told else f"{parent}-{stem}-{model}"
-    for number in itertools.count(1):
-        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        if not folder.exists():
-            yield folder
-
-
 def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _names(data: str | Sequence[str]) -> tuple[str, ...]:
     return (data,) if isinstance(data, str) else tuple(str(name) for name in data)
-
-
-def _stored_settings(folder: Path) -> Settings:
-    """The settings of a run that was started."""
-    if (folder / CONFIG).exists():
-        return read_settings(folder)
-    raise UserError(
-        what=f"{folder} is not a run folder: {CONFIG} is missing.",
-        why="Only a run that `seqlab train` has started can be resumed.",
-        fix="Name the folder that `seqlab train` printed, for instance: seqlab train --resume runs/reviews-bilstm",
-    )

@@ -19,6 +19,7 @@ from seqlab.decoders.causal import WrittenConfig
 from seqlab.encoders import BothWays, Transformer
 from seqlab.errors import UserError
 from seqlab.files import sha256, written_beside
+from seqlab.folder import START, TOKENIZER, WEIGHTS
 from seqlab.inputs import Tokens
 from seqlab.model import ModelConfig
 from seqlab.nn.positions import Learned, Rotary
@@ -26,12 +27,9 @@ from seqlab.parts import EncoderConfig
 from seqlab.settings import Settings
 from seqlab.tasks import rules
 from seqlab.tasks.pretrain import Pretrain
-from seqlab.tasks.text_files import TOKENIZER
 from seqlab.training.checkpoint import first_names
-from seqlab.uses.run import WEIGHTS, read_facts, read_settings
+from seqlab.uses.run import read_facts, read_settings
 
-START = "start.safetensors"
-"""In a run folder while it is trained: the weights it starts from, named as in its own model."""
 NEW = ("cross.", "cross_norm.", "encoder.weights", "encoder.scale", "segments.", "vocabulary.bias")
 """Weights of a body that may be new: attention to another memory, the mix of layers, segments."""
 Renaming = tuple[tuple[str, str], ...]

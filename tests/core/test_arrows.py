@@ -6,18 +6,19 @@ from pathlib import Path
 import seqlab
 
 SOURCE = Path(seqlab.__file__).parent
-CORE = {"errors", "seq", "config", "files", "memory"}
+CORE = {"errors", "seq", "config", "files", "folder", "memory"}
 PARTS = CORE | {"parts"}
 MATHS = PARTS | {"nn"}
 MODEL = MATHS | {"inputs", "encoders", "outputs", "decoders", "model", "objectives"}
 TASKS = MODEL | {"data", "metrics", "text_metrics", "decode", "tasks"}
-RUN = TASKS | {"report", "training", "settings", "uses", "run"}
+RUN = TASKS | {"report", "training", "request", "settings", "uses", "run"}
 ALLOWED = {
     "errors": set(), "memory": set(), "files": {"errors"}, "config": {"errors"}, "seq": set(),
+    "folder": {"errors", "config"}, "request": {"errors", "config"},
     "parts": CORE, "nn": PARTS, "inputs": MATHS | {"encoders", "outputs"}, "encoders": MATHS, "outputs": MATHS,
     "decoders": MATHS | {"encoders", "outputs"}, "decode": MATHS, "text_metrics": PARTS | {"metrics"}, "uses": RUN - {"run"},
     "model": MODEL, "objectives": MODEL, "data": CORE, "metrics": PARTS, "tasks": TASKS,
-    "report": TASKS, "training": TASKS | {"report"}, "settings": TASKS | {"training"}, "run": RUN,
+    "report": TASKS, "training": TASKS | {"report"}, "settings": TASKS | {"training", "request"}, "run": RUN,
     "transfer": RUN, "finish": RUN, "session": RUN | {"finish", "transfer"}, "answers": RUN, "demo": RUN | {"finish", "session"},
     "labs": RUN | {"finish", "session", "transfer"}, "cli": RUN | {"finish", "session", "answers", "demo", "labs"},
     "__init__": RUN | {"session"},

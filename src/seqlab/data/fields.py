@@ -24,8 +24,8 @@ from seqlab.data.grams import Document, Grams
 from seqlab.data.read import DataConfig
 from seqlab.data.store import Ragged, concatenate, marked, offsets_of
 from seqlab.data.text import CLS, SEP, SPECIAL, Characters, Tokenizer, sample
+from seqlab.folder import TOKENIZER
 
-TOKENIZER = "tokenizer.json"
 CHARACTERS = "tokenizer.characters.json"
 GRAMS = "grams.safetensors"
 

@@ -11,13 +11,12 @@ from typing import Any
 
 import torch
 
-from seqlab.finish import SCORES
+from seqlab.folder import METRICS, SCORES
 from seqlab.labs.asked import GRAMS_AT_ONCE, LETTERS, READING, Asked, write_rows
 from seqlab.labs.lab import Line, Panel, Spread, Table
 from seqlab.labs.trials import Trial, train_all
 from seqlab.report.evaluate import duration
 from seqlab.training.progress import Progress
-from seqlab.uses.run import METRICS
 
 BOW = "bow"
 

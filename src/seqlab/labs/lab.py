@@ -18,13 +18,12 @@ from typing import Any
 
 from seqlab.errors import Stopped, UserError
 from seqlab.files import write_json, write_text
-from seqlab.finish import SCORES
+from seqlab.folder import CONFIG, SCORES, refuse_taken
 from seqlab.report import chart, html
 from seqlab.report.evaluate import aligned
-from seqlab.session import refuse_taken, resume, train_anew
+from seqlab.session import resume, train_anew
 from seqlab.settings import Wishes
 from seqlab.training.progress import Progress
-from seqlab.uses.run import CONFIG
 
 LAB, TABLE, PICTURE, PAGE = "lab.json", "table.json", "picture.png", "index.html"
 COLOURS = ("#2563b8", "#d9630b", "#12805c", "#7b4bb7", "#8a6d00", "#5d6470")

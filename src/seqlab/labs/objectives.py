@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from seqlab.errors import UserError
+from seqlab.folder import METRICS
 from seqlab.labs.asked import Asked
 from seqlab.labs.few_labels import BOW, Comparison, Results, Side, by_epoch, told_difference
 from seqlab.labs.lab import Outcome, Table, at_work, choose_place
@@ -20,7 +21,6 @@ from seqlab.settings import preset_tree
 from seqlab.tasks.task import Size
 from seqlab.training.progress import Progress
 from seqlab.transfer import Source
-from seqlab.uses.run import METRICS
 
 PUBLISHED = (
     "Published (Devlin et al. 2019, 110 million parameters, both without the next-sentence task), bidirectional against "

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from seqlab.errors import MachineError, SeqlabError, Stopped, UserError
-from seqlab.finish import SCORES
+from seqlab.folder import SCORES
 from seqlab.labs.lab import train_once
 from seqlab.settings import Wishes
 from seqlab.training.loop import stop_signals

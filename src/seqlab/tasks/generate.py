@@ -35,6 +35,7 @@ from seqlab.decode import DecodeConfig
 from seqlab.encoders.recurrent import RecurrentConfig
 from seqlab.encoders.transformer import Transformer
 from seqlab.errors import UserError
+from seqlab.folder import TOKENIZER
 from seqlab.metrics import Metric
 from seqlab.model import Model, ModelConfig
 from seqlab.nn.positions import Learned
@@ -60,7 +61,7 @@ from seqlab.tasks.task import (
     raw_text,
     splits,
 )
-from seqlab.tasks.text_files import TOKENIZER, Flow, TextFiles, load_tokenizer
+from seqlab.tasks.text_files import Flow, TextFiles, load_tokenizer
 from seqlab.text_metrics import BitsPerCharacter, PerplexityPerWord, PerplexityPerWordOrEnd, units_of
 
 Unit = Literal["character", "word", "subword"]

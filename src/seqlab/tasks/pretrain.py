@@ -21,6 +21,7 @@ from seqlab.data.store import Ragged, Store, StoreWriter, cache_folder, cached_s
 from seqlab.data.text import SEP, Tokenizer
 from seqlab.encoders import BothWays
 from seqlab.errors import UserError
+from seqlab.folder import TOKENIZER
 from seqlab.metrics import Metric
 from seqlab.model import Model, ModelConfig
 from seqlab.objectives import CrossEntropy, Halves
@@ -53,7 +54,7 @@ from seqlab.tasks.task import (
     kept_or_learnt,
     splits,
 )
-from seqlab.tasks.text_files import TOKENIZER, Flow, TextFiles, load_tokenizer
+from seqlab.tasks.text_files import Flow, TextFiles, load_tokenizer
 from seqlab.text_metrics import (
     BitsPerCharacter,
     HiddenAccuracy,

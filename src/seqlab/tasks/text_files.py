@@ -12,10 +12,10 @@ from seqlab.data.stream import TEXT, Text
 from seqlab.data.survey import Problem
 from seqlab.data.survey_text import TextSurvey, look_at
 from seqlab.data.text import Tokenizer, TokensConfig
+from seqlab.folder import TOKENIZER
 from seqlab.tasks.task import Files, Size, TaskConfig, good_rows, same_columns
 
 Flow = Literal["text", "rows"]
-TOKENIZER = "tokenizer.json"
 
 
 def open_table(names: Sequence[str], data: DataConfig, flow: Flow) -> Table:

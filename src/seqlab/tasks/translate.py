@@ -24,6 +24,7 @@ from seqlab.data.survey import Problem, held_out
 from seqlab.data.text import BOS, CLS, EOS, MASK, PAD, SEP, UNK, Characters, Tokenizer, TokensConfig, Words
 from seqlab.decode import DecodeConfig, Found, Marks, by_length, decode, decode_all
 from seqlab.errors import UserError
+from seqlab.folder import TOKENIZER
 from seqlab.metrics import Metric
 from seqlab.model import Model, ModelConfig
 from seqlab.objectives import CrossEntropy
@@ -64,7 +65,7 @@ TARGET = Role(
     in_order=True,
 )    # fmt: skip
 
-TOKENIZER, WRITTEN = "tokenizer.json", "tokenizer.written.json"
+WRITTEN = "tokenizer.written.json"
 MARKS = Marks(start=BOS, end=EOS, banned=(PAD, UNK, SEP, CLS, MASK, BOS))
 CHUNK = 4096
 """Rows that are tokenized together."""

@@ -21,6 +21,7 @@ from seqlab.config import Count, NotNegative, Positive, PositiveFloat, Share
 from seqlab.data.batches import Plan, Position
 from seqlab.errors import MachineError, Stopped, UserError
 from seqlab.files import clear_unfinished, disk_trouble, write_text
+from seqlab.folder import METRICS
 from seqlab.memory import keep_big_blocks
 from seqlab.parts import Batch, Objective, Output, State
 from seqlab.report.evaluate import duration
@@ -120,7 +121,6 @@ class Counters:
     """Positions behind the state that is carried on."""
 
 
-METRICS = "metrics.jsonl"
 FAULTS_IN_A_ROW = 5
 RETREATS = 3
 

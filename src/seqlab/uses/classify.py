@@ -14,6 +14,7 @@ import numpy as np
 from seqlab.data.read import Role, Row
 from seqlab.data.store import Ragged, Store
 from seqlab.errors import UserError
+from seqlab.folder import BASELINE, WEIGHTS
 from seqlab.report.attention import Explanation, explain
 from seqlab.report.evaluate import Scores, evaluate_labels, evaluate_numbers, majority, training_mean
 from seqlab.report.page import Example
@@ -21,7 +22,7 @@ from seqlab.settings import Settings
 from seqlab.tasks import classify
 from seqlab.tasks.classify import ClassifyFacts, ClassifyFiles
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, texts_of
-from seqlab.uses.run import BASELINE, WEIGHTS, Findings, Run, Text, one_or_many, read_facts, read_settings
+from seqlab.uses.run import Findings, Run, Text, one_or_many, read_facts, read_settings
 
 
 @dataclass(frozen=True)

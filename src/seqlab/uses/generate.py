@@ -18,6 +18,7 @@ from seqlab.data.stream import TEXT, encode_text, split_text
 from seqlab.data.text import BOS, Tokenizer
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
+from seqlab.folder import BASELINE
 from seqlab.parts import record
 from seqlab.report.attention import Explanation, Map
 from seqlab.report.evaluate import Scores, evaluate_language_model
@@ -30,7 +31,7 @@ from seqlab.tasks.ngrams import NGrams
 from seqlab.tasks.surprise import decoder_of, sums
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, same_columns, texts_of
 from seqlab.tasks.text_files import load_tokenizer, open_table
-from seqlab.uses.run import BASELINE, Findings, Run, Text, TextScore, one_or_many
+from seqlab.uses.run import Findings, Run, Text, TextScore, one_or_many
 
 LONGEST = {"character": 400, "word": 100, "subword": 120}
 """Ids that are written unless told."""

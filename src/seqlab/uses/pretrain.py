@@ -21,6 +21,7 @@ from seqlab.decode import DecodeConfig, Found, Marks, decode, decode_all
 from seqlab.decode.many import by_length
 from seqlab.encoders.both_ways import BothWaysEncoder
 from seqlab.errors import UserError
+from seqlab.folder import BASELINE
 from seqlab.parts import Batch
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores, evaluate_pieces
@@ -54,7 +55,7 @@ from seqlab.tasks.text_files import load_tokenizer, open_table
 from seqlab.uses import pretrain_shown
 from seqlab.uses.generate import LONGEST, Generated, refuse_empty, text_after
 from seqlab.uses.pretrain_answers import LABELS, Blank, Filled, Repaired, Vectors
-from seqlab.uses.run import BASELINE, Findings, Run, Text, TextScore, one_or_many
+from seqlab.uses.run import Findings, Run, Text, TextScore, one_or_many
 
 MARKS = Marks(start=BOS, end=EOS, banned=(PAD, UNK, SEP, CLS, MASK, BOS))
 

@@ -1,8 +1,7 @@
-"""The run folder, which is the product: its files, and what every run can do whatever its task."""
+"""What every run can do whatever its task; a run is its folder."""
 
 from __future__ import annotations
 
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,19 +17,17 @@ from seqlab.data.read import DataConfig, Role, Row, Table
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.files import write_json, write_text
+from seqlab.folder import CONFIG, FACTS, FORMAT, WEIGHTS, damaged, read_part
 from seqlab.memory import keep_big_blocks
 from seqlab.model import Model
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores
 from seqlab.report.page import Example
-from seqlab.settings import Settings, searching
+from seqlab.request import searching
+from seqlab.settings import Settings
 from seqlab.tasks.task import Files, Prepared, TaskConfig, TaskFacts, chunks, same_columns
 from seqlab.training.checkpoint import load_weights
 
-CONFIG, FACTS, WEIGHTS, METRICS, BASELINE = "config.yaml", "facts.json", "model.safetensors", "metrics.jsonl", "baseline"
-FORMAT = 2
-"""Of a run folder, in its facts.json. A folder without it is of format 1: there a decoder alone sampled at a
-temperature of 0.8 where config.yaml has sample: false and temperature: 1.0. Since 2 config.yaml says what happens."""
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
 Ask = Literal["answer", "vector", "score"]
@@ -239,8 +236,8 @@ def write_run(folder: Path, settings: Settings, prepared: Prepared) -> None:
 
 def read_settings(folder: Path) -> Settings:
     """The settings that the model in a folder was trained with."""
-    settings = config.build(Settings, _read(folder / CONFIG), str(folder / CONFIG))
-    return settings if "format" in _read(folder / FACTS) else _of_format_1(settings)
+    settings = config.build(Settings, read_part(folder / CONFIG), str(folder / CONFIG))
+    return settings if "format" in read_part(folder / FACTS) else _of_format_1(settings)
 
 
 def _of_format_1(settings: Settings) -> Settings:
@@ -254,7 +251,7 @@ def _of_format_1(settings: Settings) -> Settings:
 
 def read_facts(folder: Path, task: TaskConfig) -> TaskFacts:
     path = folder / FACTS
-    tree = _read(path)
+    tree = read_part(path)
     if tree.get("task") != task.kind:
         raise UserError(
             what=f'{path}: this is of the task "{tree.get("task")}", but {folder / CONFIG} of the task "{task.kind}".',
@@ -267,39 +264,10 @@ def read_facts(folder: Path, task: TaskConfig) -> TaskFacts:
         return TypeAdapter(type(facts)).validate_python(vars(facts))
     except ValidationError as error:
         first = error.errors()[0]
-        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     except TypeError as error:
-        raise _damaged(path, str(error)) from None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A JSON or YAML file of a run."""
-    if not path.parent.is_dir():
-        raise UserError(
-            what=f"There is no run folder {path.parent}.",
-            why="A run is the folder that `seqlab train` left behind.",
-            fix="Look for it with: ls runs",
-        )
-    if not path.exists():
-        raise UserError(
-            what=f"{path} is missing.",
-            why=f"Without it {path.parent} is not a whole run folder.",
-            fix="Name the folder that `seqlab train` printed, or copy the whole folder again.",
-        )
-    try:
-        text = path.read_text(encoding="utf-8")
-        tree = json.loads(text) if path.suffix == ".json" else config.read_yaml(text, str(path))
-    except (OSError, ValueError) as error:
-        raise _damaged(path, str(error)) from None
-    if not isinstance(tree, dict):
-        raise _damaged(path, "it does not hold a mapping")
-    return tree
+        raise damaged(path, str(error)) from None
 
 
 def _amounts(symbols: Mapping[str, int]) -> str:
     return " and ".join(f"{count:,} symbols of {name}" for name, count in symbols.items()) or "no symbols"
-
-
-def _damaged(path: Path, how: str) -> UserError:
-    fix = "Copy the whole run folder again, or train anew."
-    return UserError(what=f"{path} is damaged: {how}.", why="The run can't be used without it.", fix=fix)

@@ -20,6 +20,7 @@ from seqlab.data.store import Ragged
 from seqlab.data.text import BOS, EOS, SPECIAL, Tokenizer
 from seqlab.decode import DecodeConfig, Found
 from seqlab.errors import UserError
+from seqlab.folder import BASELINE
 from seqlab.report.alignment import align, looks
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores, evaluate_texts, score_by_length
@@ -30,7 +31,7 @@ from seqlab.tasks.task import Files, Prepared, TaskFacts
 from seqlab.tasks.translate import SOURCE, TARGET, Items, Tongues, Translate, TranslateFacts, TranslatePrepared
 from seqlab.tasks.word_table import FILE, WordTable
 from seqlab.text_metrics import Chrf
-from seqlab.uses.run import BASELINE, Findings, Run, Text, one_or_many
+from seqlab.uses.run import Findings, Run, Text, one_or_many
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,112 @@
+"""What a user asked for: a task and a preset, or a settings file, and settings on top; said without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from seqlab import config
+from seqlab.config import Tree
+from seqlab.errors import UserError, did_you_mean, one_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asked for, before the data is known."""
+
+    task: str = ""
+    preset: str = ""
+    tree: Tree | None = None
+    """From a settings file, instead of a preset."""
+    overrides: Mapping[str, Any] | None = None
+    where: str = "settings"
+    adapt: Callable[[Tree, str], Tree] | None = None
+    """What puts the body of a trained run into a tree of settings, given the task."""
+
+    def built(self, preset_tree: Callable[[str, str], Tree], root: type[T]) -> T:
+        """The settings, an object of the class `root`; `preset_tree` gives the tree of a task's preset."""
+        if self.tree is None:
+            tree = preset_tree(self.task, self.preset)
+        elif self.preset:    # the model of the preset, the rest as the file says
+            rest = {part: below for part, below in self.tree.items() if part != "model"}
+            if isinstance(how := rest.get("decode"), dict):
+                rest["decode"] = searching(how)
+            tree = merge(preset_tree(self.task, self.preset), rest)
+        else:
+            tree = self.tree
+        if self.adapt is not None:
+            parts = dict(self.overrides or {}).get("transfer.parts")
+            told = merge(tree, {"transfer": {"parts": str(parts)}}) if parts else tree
+            tree = self.adapt(told, self.task or str(dict(tree.get("task", {})).get("kind", "")))
+        tree = config.override(tree, searching(self.overrides or {}, "decode."), root)
+        return config.build(root, tree, self.where)
+
+    @property
+    def start(self) -> str:
+        """The folder of the run to start from; empty where none is named."""
+        transfer = (self.tree or {}).get("transfer")
+        in_file = transfer.get("start") if isinstance(transfer, dict) else ""
+        return str((self.overrides or {}).get("transfer.start") or in_file or "")
+
+
+def known_task(task: str, tasks: Iterable[str]) -> str:
+    if task not in (known := list(tasks)):
+        raise UserError(
+            what=f'There is no task "{task}".{did_you_mean(task, known)}',
+            why=f"seqlab has {one_of(known)}.",
+            fix="Write: seqlab train classify reviews.csv",
+        )
+    return task
+
+
+def known_preset(task: str, preset: str, table: Mapping[str, Tree], default: str) -> Tree:
+    """The settings tree of a preset of a task, or of its default preset."""
+    name = preset or default
+    if name not in table:
+        raise UserError(
+            what=f'There is no model "{name}" for {task}.{did_you_mean(name, table)}',
+            why=f"The presets of {task} are {one_of(table)}.",
+            fix=f"Choose one with --model, for instance --model {default}; its parts can be changed with key.path=value.",
+        )
+    return {"task": {"kind": task}, **{part: dict(below) for part, below in merge({"task": {"kind": task}}, table[name]).items()}}
+
+
+def of_model(name: str, task: str, overrides: Mapping[str, Any]) -> Request:
+    """What `inspect` is asked for: the model of a preset or of a settings file."""
+    if name.endswith((".yaml", ".yml")):
+        return Request(task=task, tree=config.read_file(Path(name)), overrides=overrides, where=name)
+    return Request(task=task, preset=name, overrides=overrides)
+
+
+def task_of(preset: str, tables: Mapping[str, Container[str]]) -> str:
+    """The first task that has this preset; classify where none has."""
+    return next((task for task, presets in tables.items() if preset in presets), "classify")
+
+
+def refuse_no_data(names: Sequence[str], verb: str, task: str, example: str) -> None:
+    if not names:
+        why = {"train": "Training needs a file.", "check": "There is nothing to look at."}[verb]
+        raise UserError(what="No data is named.", why=why, fix=f"Write: seqlab {verb} {task} {example}")
+
+
+def merge(below: Tree, above: Tree) -> Tree:
+    """Two trees as one; where both have a key, `above` wins."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def searching(asked: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Settings of decoding with what follows from them: a beam turns `sample` off, unless that is given, too.
+
+    `before` is what stands before the keys: "decode." in dotted ones.
+    """
+    beam, sample = f"{before}beam", f"{before}sample"
+    follows = str(asked.get(beam, 1)) != "1" and sample not in asked
+    return {**asked, sample: False} if follows else dict(asked)
