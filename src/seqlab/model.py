@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from seqlab.decoders import WritingDecoder
 from seqlab.encoders import Lstm
+from seqlab.encoders.both_ways import BothWaysEncoder
 from seqlab.errors import UserError
 from seqlab.inputs import Tokens
 from seqlab.inputs.tokens import TokenInput
@@ -147,6 +148,20 @@ class Model(nn.Module):
             whole = mask.device.type == "cpu" and bool(mask.all())
             answers["written"] = self.decoder.answer(found.flatten(0, 1) if whole else found[mask])
         return Output(answers, read, states, pooled, state)
+
+    def seen(self, batch: Batch) -> Tensor:
+        """What is known of each position once it has been read itself (B T D): the last states of the encoder.
+
+        An encoder that hides each position from its own state shows it here; a decoder alone reads what `text` holds.
+        """
+        if self.input is None or self.encoder is None:
+            assert self.decoder is not None
+            text = batch.inputs["text"]
+            assert isinstance(text, Seq)
+            return self.decoder.advance(text.values, self.decoder.start(None, text.rows))[0]
+        read = self.input(batch)
+        states = self.encoder.seeing(read) if isinstance(self.encoder, BothWaysEncoder) else self.encoder(read)
+        return states.values
 
     def costs(self, length: int) -> list[Cost]:
         """One entry a layer, in the order in which a sequence of `length` positions passes them.

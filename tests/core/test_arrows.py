@@ -10,14 +10,15 @@ CORE = {"errors", "seq", "config", "files", "folder", "memory"}
 PARTS = CORE | {"parts"}
 MATHS = PARTS | {"nn"}
 MODEL = MATHS | {"inputs", "encoders", "outputs", "decoders", "model", "objectives"}
-TASKS = MODEL | {"data", "metrics", "text_metrics", "decode", "tasks"}
+INFER = MODEL | {"data", "inference", "likelihood"}
+TASKS = INFER | {"metrics", "text_metrics", "decode", "tasks"}
 RUN = TASKS | {"report", "training", "request", "settings", "uses", "run"}
 ALLOWED = {
     "errors": set(), "memory": set(), "files": {"errors"}, "config": {"errors"}, "seq": set(),
     "folder": {"errors", "config"}, "request": {"errors", "config"},
     "parts": CORE, "nn": PARTS, "inputs": MATHS | {"encoders", "outputs"}, "encoders": MATHS, "outputs": MATHS,
     "decoders": MATHS | {"encoders", "outputs"}, "decode": MATHS, "text_metrics": PARTS | {"metrics"}, "uses": RUN - {"run"},
-    "model": MODEL, "objectives": MODEL, "data": CORE, "metrics": PARTS, "tasks": TASKS,
+    "inference": INFER, "likelihood": INFER, "model": MODEL, "objectives": MODEL, "data": CORE, "metrics": PARTS, "tasks": TASKS,
     "report": TASKS, "training": TASKS | {"report"}, "settings": TASKS | {"training", "request"}, "run": RUN,
     "transfer": RUN, "finish": RUN, "session": RUN | {"finish", "transfer"}, "answers": RUN, "demo": RUN | {"finish", "session"},
     "labs": RUN | {"finish", "session", "transfer"}, "cli": RUN | {"finish", "session", "answers", "demo", "labs"},

@@ -17,6 +17,7 @@ from seqlab.decode import DecodeConfig, Found, Marks, decode
 from seqlab.decoders import Attending, Causal
 from seqlab.encoders import Conv, Lstm, Transformer
 from seqlab.nn.positions import Rotary
+from seqlab.outputs.vocabulary import Symbols
 from seqlab.parts import Cost, Decoder, DecoderConfig, State
 from seqlab.seq import Seq, mask_of
 
@@ -35,7 +36,7 @@ class Table(Decoder):
         super().__init__()
         self.table = nn.Parameter(2 * torch.randn(SYMBOLS, SYMBOLS, SYMBOLS))
         self.bridge = nn.Linear(WIDTH, SYMBOLS, bias=False)
-        self.vocabulary = nn.Linear(SYMBOLS, SYMBOLS, bias=False)
+        self.vocabulary = Symbols(SYMBOLS, SYMBOLS, bias=False)
         nn.init.eye_(self.vocabulary.weight)
 
     def start(self, memory: Seq | None, rows: int) -> State:
@@ -46,6 +47,10 @@ class Table(Decoder):
         last = torch.cat([state.moving["last"].unsqueeze(1), fed], dim=1)
         states = self.table[last[:, :-1], last[:, 1:]] + state.fixed["context"].unsqueeze(1)
         return states, State(state.fixed, {"last": fed[:, -1]}, state.done + fed.shape[1])
+
+    @property
+    def answer(self) -> Symbols:
+        return self.vocabulary
 
     def costs(self, length: int) -> list[Cost]:
         return []
@@ -59,7 +64,7 @@ class Recurrent(Decoder):
         self.embedding = nn.Embedding(SYMBOLS, WIDTH)
         self.bridge = nn.Linear(WIDTH, 8)
         self.cell = nn.GRU(WIDTH, 8, batch_first=True)
-        self.vocabulary = nn.Linear(8, SYMBOLS)
+        self.vocabulary = Symbols(8, SYMBOLS)
         nn.init.normal_(self.vocabulary.weight, std=3.0)
 
     def start(self, memory: Seq | None, rows: int) -> State:
@@ -71,6 +76,10 @@ class Recurrent(Decoder):
         inputs = self.embedding(fed) + state.fixed["context"].unsqueeze(1)
         states, hidden = self.cell(inputs, state.moving["hidden"].unsqueeze(0).contiguous())
         return states, State(state.fixed, {"hidden": hidden.squeeze(0)}, state.done + fed.shape[1])
+
+    @property
+    def answer(self) -> Symbols:
+        return self.vocabulary
 
     def costs(self, length: int) -> list[Cost]:
         return []

@@ -147,7 +147,7 @@ def test_every_parameter_gets_a_gradient(name, slots):
     """A key bias is exempt: softmax cancels it. So is what looks, where there is one slot to look at: its weight is 1."""
     decoder, fed, read = build(name, slots), ids(), memory(slots)
     states, _ = decoder.advance(fed, decoder.start(read, 3))
-    weighted_sum(decoder.answer(states).scores).backward()
+    weighted_sum(decoder.answer(states.flatten(0, 1)).scores).backward()
     for parameter, tensor in decoder.named_parameters():
         assert tensor.grad is not None and torch.isfinite(tensor.grad).all(), parameter
         idle = parameter.endswith("key.bias") or (slots == "one" and ("cross" in parameter or parameter.startswith("look")))

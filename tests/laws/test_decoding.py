@@ -25,10 +25,11 @@ from small_decoders import (
 from torch.testing import assert_close
 
 from seqlab.config import build, dump
-from seqlab.decode import DecodeConfig, Marks, by_length, decode_all, score, stream
+from seqlab.decode import DecodeConfig, Marks, by_length, decode_all, stream
 from seqlab.decode.choose import Best
 from seqlab.decode.sample import Draw, shortlist
 from seqlab.errors import UserError
+from seqlab.likelihood import log_probabilities
 from seqlab.seq import Seq, pad
 
 # Search ----------------------------------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ def test_the_score_of_what_was_found_is_what_was_reported(name):
         for one in found:
             ids = [MARKS.start, *prefixes[row], *one.ids, *[MARKS.end] * one.finished]
             length = len(ids) - 3
-            logp = score(decoder, row_of(memory, row), pad([torch.tensor(ids)]), given=3)
+            logp = log_probabilities(decoder, row_of(memory, row), pad([torch.tensor(ids)]), given=3)
             assert_close(one.logp, logp.item())
             assert_close(one.score, one.logp / length**0.8)
 
@@ -140,7 +141,7 @@ def test_the_score_of_what_was_found_is_what_was_reported(name):
 def test_scoring_ignores_padding(name):
     decoder, memory = made(name, rows=3)
     texts = [torch.tensor(ids) for ids in ([1, 3, 2], [1, 4, 5, 5, 3, 2], [1, 5, 2])]
-    together = score(decoder, memory, pad(texts))
+    together = log_probabilities(decoder, memory, pad(texts))
     for row, text in enumerate(texts):
         plain = Plain(decoder, row_of(memory, row))
         meant = sum(plain.next(tuple(text[:place].tolist()))[text[place]] for place in range(1, len(text)))
@@ -175,7 +176,7 @@ def test_training_goes_on_after_decoding(name, how):
     whole = decode_all([[0], [1]], lambda rows: found_by(decoder, row_of(memory, rows[0]), limits(9), **how))
     assert len(whole) == 2
     states, _ = decoder.advance(torch.tensor([[1, 3, 4], [1, 5, 5]]), decoder.start(memory, 2))
-    decoder.answer(states).scores.logsumexp(-1).sum().backward()
+    decoder.answer(states.flatten(0, 1)).scores.logsumexp(-1).sum().backward()
     assert decoder.vocabulary.weight.grad is not None
 
 

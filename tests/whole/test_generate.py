@@ -14,10 +14,10 @@ import pytest
 import torch
 
 import seqlab
-from seqlab import config, session
+from seqlab import config, likelihood, session
 from seqlab.data.store import Ragged
 from seqlab.data.text import BOS, EOS
-from seqlab.decode import DecodeConfig, score
+from seqlab.decode import DecodeConfig
 from seqlab.decoders import Causal
 from seqlab.encoders import Conv, Lstm, Transformer
 from seqlab.errors import Stopped, UserError
@@ -26,7 +26,6 @@ from seqlab.nn.positions import Learned
 from seqlab.parts import Facts
 from seqlab.seq import Seq
 from seqlab.settings import Settings, Wishes
-from seqlab.tasks import surprise
 from seqlab.tasks.continuing import Pen
 from seqlab.tasks.generate import Generate, Reading
 from seqlab.training.progress import Progress
@@ -300,7 +299,7 @@ def by_hand(model: Model, fed: list[int], meant: int) -> float:
 
 def test_a_window_slides_so_that_each_id_has_enough_before_it():
     model, ids = writer(Transformer(layers=1, heads=2, feed_forward=16)), np.random.default_rng(0).integers(7, 20, 53)
-    found = surprise.stream_nats(model, ids, opening=7, context=12, stride=5)
+    found = likelihood.stream_nats(model, ids, opening=7, context=12, stride=5)
     text = [7, *ids.tolist()]
     ends = [12, 17, 22, 27, 32, 37, 42, 47, 52, 53]    # windows of 12; the last one is pushed back to end with the text
     for place in range(53):
@@ -310,31 +309,31 @@ def test_a_window_slides_so_that_each_id_has_enough_before_it():
 
 def test_a_recurrent_model_reads_on_without_forgetting(monkeypatch):
     model, ids = writer(Lstm(width=16)), np.random.default_rng(0).integers(7, 20, 2500)
-    found = surprise.stream_nats(model, ids, opening=7, context=16)
+    found = likelihood.stream_nats(model, ids, opening=7, context=16)
     wanted = by_hand(model, [7, *ids[:-1].tolist()], int(ids[-1]))
 
     assert found[-1] == pytest.approx(wanted, abs=1e-4)
-    monkeypatch.setattr(surprise, "SHORTEST", 800)    # three readers, of which two begin with what they read before
-    monkeypatch.setattr(surprise, "WARM", 400)
-    np.testing.assert_allclose(surprise.stream_nats(model, ids, opening=7, context=16), found, atol=1e-3)
+    monkeypatch.setattr(likelihood, "SHORTEST", 800)    # three readers, of which two begin with what they read before
+    monkeypatch.setattr(likelihood, "WARM", 400)
+    np.testing.assert_allclose(likelihood.stream_nats(model, ids, opening=7, context=16), found, atol=1e-3)
 
 
 def test_several_readers_of_a_convolution_give_what_one_gives(monkeypatch):
     model, ids = writer(Conv(width=16, layers=2, kernel=3, causal=True)), np.random.default_rng(0).integers(7, 20, 531)
-    alone = surprise.stream_nats(model, ids, opening=7, context=16)
-    monkeypatch.setattr(surprise, "SHORTEST", 50)
-    monkeypatch.setattr(surprise, "WARM", 4)    # as far as two layers of width 3 look back
+    alone = likelihood.stream_nats(model, ids, opening=7, context=16)
+    monkeypatch.setattr(likelihood, "SHORTEST", 50)
+    monkeypatch.setattr(likelihood, "WARM", 4)    # as far as two layers of width 3 look back
 
-    np.testing.assert_allclose(surprise.stream_nats(model, ids, opening=7, context=16), alone, atol=1e-5)
+    np.testing.assert_allclose(likelihood.stream_nats(model, ids, opening=7, context=16), alone, atol=1e-5)
 
 
 def test_rows_are_scored_as_decoding_scores_them():
     model = writer(Transformer(layers=1, heads=2, feed_forward=16))
     rows = Ragged.of([[BOS, 8, 9, EOS], [BOS, 10, EOS], [BOS, 7, 8, 9, 10, 11, EOS]], np.int64)
-    found = surprise.sums(surprise.row_nats(model, rows), rows.offsets)
+    found = likelihood.sums(likelihood.row_nats(model, rows), rows.offsets)
     for number in range(3):
         ids = torch.tensor([rows.row(number)])
-        assert found[number] == pytest.approx(-float(score(model.decoder, None, Seq(ids, ids >= 0))[0]), abs=1e-4)
+        assert found[number] == pytest.approx(-float(likelihood.log_probabilities(model.decoder, None, Seq(ids, ids >= 0))[0]), abs=1e-4)
 
 
 def test_evaluate_states_units_intervals_and_the_n_grams(cats, tmp_path):

@@ -1,9 +1,8 @@
-"""Decoding: greedy, beam, sampling, scoring; one for all decoders."""
+"""Decoding: greedy, beam, sampling; one for all decoders."""
 
 from seqlab.decode.many import by_length, decode, decode_all
 from seqlab.decode.sample import sample, stream
-from seqlab.decode.score import score
 from seqlab.decode.search import search
 from seqlab.decode.settings import DecodeConfig, Found, Marks
 
-__all__ = ["DecodeConfig", "Found", "Marks", "by_length", "decode", "decode_all", "sample", "score", "search", "stream"]
+__all__ = ["DecodeConfig", "Found", "Marks", "by_length", "decode", "decode_all", "sample", "search", "stream"]

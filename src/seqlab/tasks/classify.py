@@ -20,6 +20,7 @@ from seqlab.data.read import DataConfig, Role, Row, Table
 from seqlab.data.store import Ragged, Store, StoreWriter, cache_folder, cached_store, fingerprint, pad
 from seqlab.data.survey import Problem, Survey, held_out, survey
 from seqlab.errors import UserError
+from seqlab.inference import by_row, predicted
 from seqlab.metrics import Accuracy, MacroF1
 from seqlab.model import ModelConfig
 from seqlab.objectives import CrossEntropy, HopPenalty, SquaredError
@@ -150,7 +151,7 @@ class ClassifyPrepared(Prepared):
 
     def validate(self, model: nn.Module, device: str) -> Checked:
         store, facts = self.stores["valid"], self.facts
-        meant, said = target_of(store), scores(model, store.fields, device)
+        meant, said = target_of(store), scores(model, store.fields)
         if facts.target == "number":
             loss = float(np.mean((said[:, 0].astype(np.float64) - meant) ** 2))
             error = loss * facts.spread**2
@@ -295,14 +296,14 @@ def sizes(fields: dict[str, Ragged]) -> np.ndarray:
     return next(field for name, field in fields.items() if name != "raw").sizes()
 
 
-def scores(model: nn.Module, fields: dict[str, Ragged], device: str = "cpu") -> np.ndarray:
+def scores(model: nn.Module, fields: dict[str, Ragged]) -> np.ndarray:
     """The model's scores (N C) for all examples, in their order."""
-    return _for_all(model, fields, device, lambda output: output.answers["row"].scores)
+    return _for_all(model, fields, lambda output: output.answers["row"].scores)
 
 
-def vectors(model: nn.Module, fields: dict[str, Ragged], device: str = "cpu") -> np.ndarray:
+def vectors(model: nn.Module, fields: dict[str, Ragged]) -> np.ndarray:
     """What the head reads: one pooled vector an example (N D), in their order."""
-    return _for_all(model, fields, device, _pooled_vector)
+    return _for_all(model, fields, _pooled_vector)
 
 
 def _pooled_vector(output: Output) -> Tensor:
@@ -310,19 +311,13 @@ def _pooled_vector(output: Output) -> Tensor:
     return output.pooled.vector
 
 
-@torch.no_grad()
-def _for_all(model: nn.Module, fields: dict[str, Ragged], device: str, wanted: Callable[[Output], Tensor]) -> np.ndarray:
-    """One row for each example, computed in batches of like length."""
-    model.eval()
-    order: list[np.ndarray] = []
-    found: list[np.ndarray] = []
-    for rows in in_order(sizes(fields), INFERENCE_TOKENS):
-        order.append(rows)
-        found.append(wanted(model(make_batch(fields, None, rows).to(torch.device(device)))).float().cpu().numpy())
-    together = np.concatenate(found)
-    answers = np.empty_like(together)
-    answers[np.concatenate(order)] = together
-    return answers
+def _for_all(model: nn.Module, fields: dict[str, Ragged], wanted: Callable[[Output], Tensor]) -> np.ndarray:
+    """One row for each example."""
+    groups = in_order(sizes(fields), INFERENCE_TOKENS)
+    made = predicted(
+        model, groups, lambda rows: make_batch(fields, None, rows), lambda output, _: wanted(output).float().cpu().numpy()
+    )
+    return by_row(made)
 
 
 def probabilities(scores: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -13,12 +13,13 @@ from jaxtyping import Bool, Float
 from tokenizers import decoders
 from torch import Tensor
 
-from seqlab.data.batches import in_order
+from seqlab.data.batches import Rows, in_order
 from seqlab.data.corrupt import FIRST
 from seqlab.data.text import CLS, MASK, SEP, SPECIAL, Tokenizer
 from seqlab.errors import UserError
+from seqlab.inference import predicted
 from seqlab.model import Model
-from seqlab.parts import Batch, Places, Reply
+from seqlab.parts import Batch, Output, Places, Reply
 from seqlab.seq import Nested, Seq
 from seqlab.tasks.exercises import INFERENCE_TOKENS, answered, padded
 from seqlab.tasks.task import chunks
@@ -254,20 +255,31 @@ Rank = Callable[[int, int, np.ndarray], tuple[Candidate, ...]]
 """The row, which of its places, and the probability of each id there (V) → the candidates."""
 
 
-@torch.no_grad()
 def ask(model: Model, rows: Sequence[Shown], rank: Rank) -> list[Said]:
     """What the model would put at the places of each row, in order."""
-    model.eval()
     said: dict[int, Said] = {}
-    for some in in_order(np.array([len(row.ids) for row in rows]), INFERENCE_TOKENS):
-        output = model(make_batch([rows[place] for place in some]))
-        chances = iter(piece_scores(output.answers["places"]).softmax(dim=-1).numpy())
-        row = output.answers.get("row")
-        follows = None if row is None else row.scores.softmax(dim=-1).tolist()
+    for some, (found, follows) in predicted(model, alike(rows), partial(_batch_of, rows), _chances):
+        chances = iter(found)
         for number, place in enumerate(some.tolist()):
             blanks = tuple(rank(place, blank, next(chances)) for blank in range(len(rows[place].places)))
             said[place] = Said(blanks, None if follows is None else tuple(follows[number]))
     return [said[row] for row in range(len(rows))]
+
+
+def alike(rows: Sequence[Shown]) -> list[Rows]:
+    """Numbers of rows that share a batch."""
+    return in_order(np.array([len(row.ids) for row in rows]), INFERENCE_TOKENS)
+
+
+def _batch_of(rows: Sequence[Shown], some: Rows) -> Batch:
+    return make_batch([rows[place] for place in some])
+
+
+def _chances(output: Output, _: Batch) -> tuple[Float[np.ndarray, "P V"], list[list[float]] | None]:
+    """The probability of each id at each place and, of a model that judges pairs, of each of its two answers."""
+    row = output.answers.get("row")
+    chances = piece_scores(output.answers["places"]).softmax(dim=-1).cpu().numpy()
+    return chances, None if row is None else row.scores.softmax(dim=-1).tolist()
 
 
 def piece_scores(reply: Reply) -> Float[Tensor, "P V"]:
@@ -309,16 +321,12 @@ def next_blank(ids: np.ndarray, filled: Sequence[int]) -> Shown:
     return Shown(np.delete(some, blanks[len(filled) + 1 :]), np.array([place]))
 
 
-@torch.no_grad()
 def nats_of(model: Model, rows: Iterable[Shown]) -> np.ndarray:
     """−log p of the answers of all rows, one after the other."""
-    model.eval()
     found: list[np.ndarray] = []
     for some in chunks(rows, ROWS):
         nats: dict[int, np.ndarray] = {}
-        for places in in_order(np.array([len(row.ids) for row in some]), INFERENCE_TOKENS):
-            batch = make_batch([some[place] for place in places])
-            judged = answered(model(batch), batch)
+        for places, judged in predicted(model, alike(some), partial(_batch_of, some), answered):
             nats |= {place: judged.nats[judged.rows == number] for number, place in enumerate(places.tolist())}
         found += [nats[place] for place in range(len(some))]
     return np.concatenate(found)

@@ -13,8 +13,8 @@ import torch
 
 from seqlab.data.text import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL, UNK
 from seqlab.decode import DecodeConfig, Found, Marks, decode, decode_all, stream
+from seqlab.likelihood import decoder_of
 from seqlab.model import Model, device_of
-from seqlab.tasks.surprise import decoder_of
 
 MARKS = (PAD, UNK, SEP, CLS, MASK, BOS)
 """Ids that are never written."""

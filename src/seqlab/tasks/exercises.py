@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional
 
 from seqlab.data.batches import Plan, in_order
 from seqlab.data.corrupt import Masked, Noise, corrupt, mask, row_random
@@ -26,7 +24,8 @@ from seqlab.data.store import Ragged
 from seqlab.data.stream import START, WIDTH, Blocks, stretches
 from seqlab.data.text import BOS, CLS, EOS, SEP, Tokenizer
 from seqlab.errors import UserError
-from seqlab.parts import Batch, Output, Places, Reply, meant
+from seqlab.likelihood import judge
+from seqlab.parts import Batch, Output, Places, meant
 from seqlab.seq import Seq, mask_of
 from seqlab.tasks.task import NO_CHANCE, Chance
 
@@ -34,8 +33,6 @@ INFERENCE_TOKENS = 8_192
 """Padded ids in a batch when nothing has to be kept for a backward pass."""
 SHORT = 0.1
 """Share of the texts to be repaired that are cut at the end of a sentence."""
-SCORES = 8_000_000
-"""Scores over the vocabulary that are there at once."""
 
 
 @dataclass(frozen=True)
@@ -237,31 +234,12 @@ class Answered:
     """The row of each."""
 
 
-@torch.no_grad()
 def answered(output: Output, batch: Batch) -> Answered:
     """The answers at places, or those written, one by one. Of two directions: mean nats, and what both hold likeliest."""
     if "written" in batch.targets:
         real = batch.written.mask[:, 1:]
         rows = torch.arange(len(real)).unsqueeze(1).expand_as(real)[real.cpu()]
-        nats, hits = _judged(output.answers["written"], meant(batch.written))
-        return Answered(nats, hits, rows.numpy())
+        return Answered(*judge(output.answers["written"], meant(batch.written)), rows.numpy())
     assert output.states is not None
-    nats, hits = _judged(output.answers["places"], batch.places.values)
-    return Answered(nats, hits, (batch.places.positions.cpu() // output.states.mask.shape[1]).numpy())
-
-
-def _judged(reply: Reply, wanted: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    assert reply.weight is not None
-    step = max(1, SCORES // len(reply.weight))
-    sides = reply.vectors.split(max(1, len(wanted)))
-    nats, hits = [], []
-    for start in range(0, len(wanted), step):
-        ids = wanted[start : start + step]
-        parts = [functional.linear(side[start : start + step], reply.weight, reply.bias) for side in sides]
-        logs = sum(functional.log_softmax(part.float(), dim=-1) for part in parts)
-        assert isinstance(logs, Tensor)
-        nats.append(-logs.gather(1, ids.unsqueeze(1)).squeeze(1) / len(sides))
-        hits.append(logs.argmax(dim=-1) == ids)
-    if not nats:
-        return np.zeros(0), np.zeros(0, bool)
-    return torch.cat(nats).double().cpu().numpy(), torch.cat(hits).cpu().numpy()
+    rows = batch.places.positions.cpu() // output.states.mask.shape[1]
+    return Answered(*judge(output.answers["places"], batch.places.values), rows.numpy())

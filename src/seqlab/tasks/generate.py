@@ -36,6 +36,7 @@ from seqlab.encoders.recurrent import RecurrentConfig
 from seqlab.encoders.transformer import Transformer
 from seqlab.errors import UserError
 from seqlab.folder import TOKENIZER
+from seqlab.likelihood import decoder_of, grows, row_nats, stream_nats, sums
 from seqlab.metrics import Metric
 from seqlab.model import Model, ModelConfig
 from seqlab.nn.positions import Learned
@@ -45,7 +46,6 @@ from seqlab.seq import Seq
 from seqlab.tasks.continuing import Pen
 from seqlab.tasks.ngrams import NGrams
 from seqlab.tasks.rules import ENDLESS
-from seqlab.tasks.surprise import decoder_of, grows, row_nats, stream_nats, sums
 from seqlab.tasks.task import (
     NO_CHANCE,
     Chance,

@@ -306,7 +306,7 @@ class PretrainPrepared(Prepared):
     def validate(self, model: nn.Module, device: str) -> Checked:
         assert isinstance(model, Model)
         exercise, offsets, units = self.checked("valid")
-        tally = scored(model, exercise, CHECKED, device)
+        tally = scored(model, exercise, CHECKED)
         said, meant = tally.for_metrics(offsets, units)
         scores = {f"valid_{metric.name}": metric(said, meant) for metric in self.task.metrics}
         return Checked(-tally.loss, tally.loss, scores | {"valid_loss": tally.loss})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,12 +12,13 @@ from torch.nn import functional
 from seqlab.data.documents import NEXT
 from seqlab.data.store import Store
 from seqlab.data.text import EOS, PAD
+from seqlab.inference import predicted
+from seqlab.likelihood import sums
 from seqlab.model import Model
-from seqlab.parts import Batch, Reply, meant
+from seqlab.parts import Batch, Output, Reply, meant
 from seqlab.seq import Seq
 from seqlab.tasks.exercises import Answered, Continue, Everywhere, Exercise, PairedBlanks, answered
 from seqlab.tasks.ngrams import NGrams
-from seqlab.tasks.surprise import sums
 
 HITS, NATS, PIECES, RIGHT, ASKED = range(5)
 """Columns of a tally: pieces found, their nats, pieces asked for; rows judged rightly, and rows."""
@@ -56,22 +57,18 @@ def by_sentence(nats: np.ndarray, offsets: np.ndarray, units: np.ndarray) -> tup
     return sums(nats, offsets), np.concatenate([units[:count], np.diff(offsets)[:, None]], axis=1)
 
 
-Judge = Callable[[Batch], tuple[Answered, np.ndarray | None]]
+Found = tuple[Answered, np.ndarray | None]
 """What is made of a batch: its answers one by one and, of pairs, whether the second is said to follow (B)."""
 
 
-@torch.no_grad()
-def scored(model: Model, exercise: Exercise, most: int | None, device: str = "cpu") -> Tally:
+def scored(model: Model, exercise: Exercise, most: int | None) -> Tally:
     """The exercise done by the model, on the first `most` ids of its text; hidden is what chance hides at seed 0."""
-    model.eval()
-    place = torch.device(device)
 
-    def judge(batch: Batch) -> tuple[Answered, np.ndarray | None]:
-        output = model(batch.to(place))
-        found = answered(output, batch.to(place))
-        return found, _argmax(output.answers.get("row"))
+    def judged(output: Output, batch: Batch) -> tuple[Batch, Found]:
+        return batch, (answered(output, batch), _argmax(output.answers.get("row")))
 
-    return _counted(exercise, most, judge)
+    found = predicted(model, exercise.fixed(most), exercise.batch, judged)
+    return _counted(exercise, most, ((rows, batch, one) for rows, (batch, one) in found))
 
 
 def foreseen(ngrams: NGrams, exercise: Exercise, most: int | None) -> Tally:
@@ -82,10 +79,11 @@ def foreseen(ngrams: NGrams, exercise: Exercise, most: int | None) -> Tally:
     follows = [rows[:, NEXT] for rows in exercise.fixed(most)] if isinstance(exercise, PairedBlanks) else [np.zeros(1)]
     common = int(np.concatenate(follows).mean() > 0.5)
 
-    def judge(batch: Batch) -> tuple[Answered, np.ndarray | None]:
+    def judged(batch: Batch) -> Found:
         return gram_answered(ngrams, batch), np.full(batch.size, common) if "row" in batch.targets else None
 
-    return _counted(exercise, most, judge)
+    batches = ((rows, exercise.batch(rows)) for rows in exercise.fixed(most))
+    return _counted(exercise, most, ((rows, batch, judged(batch)) for rows, batch in batches))
 
 
 def gram_answered(ngrams: NGrams, batch: Batch) -> Answered:
@@ -106,13 +104,11 @@ def gram_answered(ngrams: NGrams, batch: Batch) -> Answered:
     return Answered(ngrams.nats(ids)[asked], (ngrams.guesses(ids) == ids)[asked], rows.numpy())
 
 
-def _counted(exercise: Exercise, most: int | None, judge: Judge) -> Tally:
+def _counted(exercise: Exercise, most: int | None, judged: Iterable[tuple[np.ndarray, Batch, Found]]) -> Tally:
     everywhere = isinstance(exercise, Continue | Everywhere)
     nats = np.zeros(min(exercise.length, most or exercise.length) if everywhere else 0)
     tallies = []
-    for rows in exercise.fixed(most):
-        batch = exercise.batch(rows)
-        found, said = judge(batch)
+    for rows, batch, (found, said) in judged:
         if "written" in batch.targets:
             found = _without_end(found, batch.written)
         counts = np.zeros((len(rows), 5))
@@ -120,7 +116,7 @@ def _counted(exercise: Exercise, most: int | None, judge: Judge) -> Tally:
         np.add.at(counts[:, NATS], found.rows, found.nats)
         np.add.at(counts[:, PIECES], found.rows, 1)
         if said is not None:
-            counts[:, RIGHT], counts[:, ASKED] = said == meant(batch.targets["row"]).numpy(), 1
+            counts[:, RIGHT], counts[:, ASKED] = said == meant(batch.targets["row"]).cpu().numpy(), 1
         for row, (start, width, _) in enumerate(rows.tolist() if everywhere else ()):
             nats[start : start + width] = found.nats[found.rows == row]
         tallies.append(counts)
@@ -133,5 +129,5 @@ def _argmax(reply: Reply | None) -> np.ndarray | None:
 
 def _without_end(found: Answered, written: Seq) -> Answered:
     """Pieces of text alone: where a block ends says nothing about text."""
-    kept = (written.values[:, 1:][written.mask[:, 1:]] != EOS).numpy()
+    kept = (written.values[:, 1:][written.mask[:, 1:]] != EOS).cpu().numpy()
     return replace(found, nats=found.nats[kept], hits=found.hits[kept], rows=found.rows[kept])

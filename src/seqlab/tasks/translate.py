@@ -25,6 +25,7 @@ from seqlab.data.text import BOS, CLS, EOS, MASK, PAD, SEP, UNK, Characters, Tok
 from seqlab.decode import DecodeConfig, Found, Marks, by_length, decode, decode_all
 from seqlab.errors import UserError
 from seqlab.folder import TOKENIZER
+from seqlab.inference import predicted
 from seqlab.metrics import Metric
 from seqlab.model import Model, ModelConfig
 from seqlab.objectives import CrossEntropy
@@ -375,7 +376,7 @@ class TranslatePrepared(Prepared):
     def validate(self, model: nn.Module, device: str) -> Checked:
         assert isinstance(model, Model)
         items, store = self.items, self.stores["valid"]
-        loss = nats(model, store.fields, device)
+        loss = nats(model, store.fields)
         found = search_all(model, store.fields["text"].take(items.rows), DecodeConfig(), self.facts, device)
         said = [self.tongues.target.decode(best[0].ids) for best in found]
         scores = {VALID[metric.name]: metric(said, items.references) for metric in self.task.metrics if metric.name in VALID}
@@ -432,16 +433,12 @@ def without_stop(read: Seq, stop: int, chosen: Bool[Tensor, " B"]) -> Seq:
     return Seq(values, mask)
 
 
-@torch.no_grad()
-def nats(model: Model, fields: dict[str, Ragged], device: str = "cpu") -> float:
+def nats(model: Model, fields: dict[str, Ragged]) -> float:
     """−log p of the targets, per id that is written, the mark of the end included."""
-    model.eval()
-    total, count = 0.0, 0
-    for rows in in_order(np.maximum(fields["text"].sizes(), fields["written"].sizes()), INFERENCE_TOKENS):
-        batch = make_batch(fields, rows).to(torch.device(device))
-        term = CrossEntropy("written")(model(batch), batch)
-        total, count = total + float(term.total), count + term.count
-    return total / count
+    loss = CrossEntropy("written")
+    groups = in_order(np.maximum(fields["text"].sizes(), fields["written"].sizes()), INFERENCE_TOKENS)
+    terms = [term for _, term in predicted(model, groups, lambda rows: make_batch(fields, rows), loss)]
+    return sum(float(term.total) for term in terms) / sum(term.count for term in terms)
 
 
 def search_all(

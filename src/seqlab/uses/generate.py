@@ -19,6 +19,7 @@ from seqlab.data.text import BOS, Tokenizer
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.folder import BASELINE
+from seqlab.likelihood import decoder_of, sums
 from seqlab.parts import record
 from seqlab.report.attention import Explanation, Map
 from seqlab.report.evaluate import Scores, evaluate_language_model
@@ -28,7 +29,6 @@ from seqlab.tasks import generate
 from seqlab.tasks.continuing import Pen
 from seqlab.tasks.generate import Generate, GenerateFacts, Reading
 from seqlab.tasks.ngrams import NGrams
-from seqlab.tasks.surprise import decoder_of, sums
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, same_columns, texts_of
 from seqlab.tasks.text_files import load_tokenizer, open_table
 from seqlab.uses.run import Findings, Run, Text, TextScore, one_or_many

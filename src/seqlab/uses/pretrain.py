@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seqlab.data.batches import in_order
+from seqlab.data.batches import Rows, in_order
 from seqlab.data.read import Role, Row
 from seqlab.data.store import concatenate
 from seqlab.data.stream import TEXT
 from seqlab.data.text import BOS, CLS, EOS, MASK, PAD, SEP, UNK
 from seqlab.decode import DecodeConfig, Found, Marks, decode, decode_all
 from seqlab.decode.many import by_length
-from seqlab.encoders.both_ways import BothWaysEncoder
 from seqlab.errors import UserError
 from seqlab.folder import BASELINE
+from seqlab.inference import computed
+from seqlab.likelihood import decoder_of, grows, stream_nats
 from seqlab.parts import Batch
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores, evaluate_pieces
@@ -48,7 +49,6 @@ from seqlab.tasks.continuing import Pen
 from seqlab.tasks.exercises import INFERENCE_TOKENS, Exercise, Pieces, padded
 from seqlab.tasks.ngrams import NGrams
 from seqlab.tasks.pretrain import Pretrain, PretrainFacts, PretrainPrepared
-from seqlab.tasks.surprise import decoder_of, grows, stream_nats
 from seqlab.tasks.tally import Tally, foreseen, scored
 from seqlab.tasks.task import Files, Prepared, TaskFacts, chunks, same_columns
 from seqlab.tasks.text_files import load_tokenizer, open_table
@@ -324,32 +324,23 @@ class PretrainRun(Run):
         ids = [np.array(self.ids(text) or [UNK]) for text in single]
         blocks = [(row, block) for row, some in enumerate(ids) for block in in_blocks(some, self.context - sum(marks))]
         states: dict[int, Tensor] = {}
-        for places in in_order(np.array([len(block) for _, block in blocks]), INFERENCE_TOKENS):
-            made = self._states([blocks[place][1] for place in places])
+        groups = in_order(np.array([len(block) for _, block in blocks]), INFERENCE_TOKENS)
+        read = partial(self._read, [block for _, block in blocks])
+        for places, made in computed(self.model, groups, read, self.model.seen):
             for number, place in enumerate(places.tolist()):
-                states[place] = made[number, marks[0] : marks[0] + len(blocks[place][1])]
+                states[place] = made[number, marks[0] : marks[0] + len(blocks[place][1])].cpu()
         for row, text in enumerate(single):
             each = torch.cat([states[place] for place, (of, _) in enumerate(blocks) if of == row]).double().numpy()
             vectors = [tuple(vector) for vector in each.tolist()]
             found.append(Vectors(tuple(each.mean(axis=0).tolist()), tuple(zip(self.written(text), vectors, strict=True))))
         return found
 
-    @torch.no_grad()
-    def _states(self, blocks: Sequence[np.ndarray]) -> Tensor:
-        """The states of blocks of ids as they were read in training, marks included (B T D)."""
-        model = self.model
-        if self.objective == "causal":
-            fed = padded([np.concatenate([[SEP], block]) for block in blocks])
-            return decoder_of(self.model).advance(fed.values, decoder_of(self.model).start(None, len(blocks)))[0]
-        around = {"denoise": ([], [EOS]), "blank": ([], []), "both-ways": ([], [])}.get(self.objective, ([CLS], [SEP]))
-        read = padded([np.concatenate([around[0], block, around[1]]) for block in blocks])
-        batch = Batch({"text": read}, torch.arange(len(blocks)))
-        assert model.input is not None and model.encoder is not None
-        vectors = model.input(batch)
-        encoder = model.encoder
-        seen = encoder.seeing(vectors) if isinstance(encoder, BothWaysEncoder) else encoder(vectors)
-        states: Tensor = seen.values
-        return states
+    def _read(self, blocks: Sequence[np.ndarray], places: Rows) -> Batch:
+        """Blocks of ids as they were read in training, with what stands around them."""
+        around = {"causal": ([SEP], []), "denoise": ([], [EOS]), "blank": ([], []), "both-ways": ([], [])}
+        before, after = around.get(self.objective, ([CLS], [SEP]))
+        rows = [np.concatenate([before, blocks[place], after]).astype(np.int64) for place in places]
+        return Batch({"text": padded(rows)}, torch.from_numpy(places))
 
     def written(self, text: str) -> list[str]:
         """The pieces of a text as it is written, one for each id."""

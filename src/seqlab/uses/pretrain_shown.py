@@ -12,6 +12,7 @@ import torch
 
 from seqlab.data.text import BOS, EOS, SEP, SPECIAL
 from seqlab.errors import UserError
+from seqlab.likelihood import decoder_of
 from seqlab.parts import Batch, record
 from seqlab.report.alignment import align, looks
 from seqlab.report.attention import FIRST_ORDER, NONE, Explanation, Map, attention_maps
@@ -20,7 +21,6 @@ from seqlab.report.page import Example
 from seqlab.tasks.cloze import BLANK, around, make_batch, next_blank, piece_scores
 from seqlab.tasks.exercises import Exercise, padded
 from seqlab.tasks.pretrain import CHECKED, PretrainPrepared
-from seqlab.tasks.surprise import decoder_of
 from seqlab.tasks.tally import NATS, PIECES, Tally, scored
 from seqlab.uses.generate import layer_maps
 from seqlab.uses.pretrain_answers import Filled

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from seqlab import decode
 from seqlab.data.batches import in_order
 from seqlab.data.read import Role, Table
-from seqlab.data.store import Ragged
+from seqlab.data.store import Ragged, offsets_of
 from seqlab.data.text import BOS, EOS, SPECIAL, Tokenizer
 from seqlab.decode import DecodeConfig, Found
 from seqlab.errors import UserError
 from seqlab.folder import BASELINE
+from seqlab.inference import by_row, predicted
+from seqlab.likelihood import sums, written_nats
 from seqlab.report.alignment import align, looks
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores, evaluate_texts, score_by_length
@@ -110,14 +110,10 @@ class TranslateRun(Run):
         if not pairs:
             return []
         fields = {"text": self._read([one for one, _ in pairs]), "written": self.tongues.write([two for _, two in pairs])}
-        scores = np.empty(len(pairs))
-        sizes = np.maximum(fields["text"].sizes(), fields["written"].sizes())
-        for rows in in_order(sizes, translate.INFERENCE_TOKENS):
-            batch = translate.make_batch(fields, rows)
-            assert self.model.decoder is not None
-            with torch.no_grad():
-                scores[rows] = decode.score(self.model.decoder, self.model.encoded(batch)[1], batch.written).numpy()
-        return [float(score) for score in scores]
+        groups = in_order(np.maximum(fields["text"].sizes(), fields["written"].sizes()), translate.INFERENCE_TOKENS)
+        found = predicted(self.model, groups, lambda rows: translate.make_batch(fields, rows), written_nats)
+        summed = ((rows, sums(nats, offsets_of(lengths))) for rows, (nats, lengths) in found)
+        return [-float(nats) for nats in by_row(summed)]
 
     def _search(self, sources: Ragged, how: DecodeConfig) -> list[list[Found]]:
         return translate.search_all(self.model, sources, how, self.facts)

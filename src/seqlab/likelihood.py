@@ -1,22 +1,26 @@
-"""How surprised a language model is: −log p, in nats, of every id of a text, given the ids before it.
+"""How likely a model holds what is meant: −log p of each id, in nats. Everything but training asks here.
 
-Text longer than what a model sees at once is scored in one of two ways. A model whose state stays of one size (recurrent,
-convolutional) reads on with the state it has. One whose state grows with every id (a Transformer) sees a window that
-slides over the text: each id is scored once, with at least context − stride ids before it wherever there are so many.
+Text longer than what a language model sees at once is scored in one of two ways. A model whose state stays of one size
+(recurrent, convolutional) reads on with the state it has. One whose state grows with every id (a Transformer) sees a window
+that slides over the text: each id is scored once, with at least context − stride ids before it wherever there are so many.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from seqlab.data.batches import in_order
 from seqlab.data.store import Ragged, pad
+from seqlab.inference import predicted
 from seqlab.model import Model, device_of
-from seqlab.parts import Batch, Decoder, Reply, meant
+from seqlab.parts import Batch, Decoder, Output, Reply, meant
 from seqlab.seq import Seq
 
 TOKENS = 16_384
@@ -35,6 +39,47 @@ CHUNK = 256
 Nats = Float[np.ndarray, " T"]
 
 
+class Judged(NamedTuple):
+    """What a model makes of ids that are known."""
+
+    nats: Nats
+    """−log p of each; of two directions of reading, the mean of both."""
+    hits: Bool[np.ndarray, " T"]
+    """Whether it was held likeliest, by both directions together."""
+
+
+@torch.no_grad()
+def judge(reply: Reply, ids: Int[Tensor, " T"]) -> Judged:
+    """−log p of each id, and whether it is the likeliest."""
+    parts = [
+        (-_of(logs, some) / reply.directions, logs.argmax(dim=-1) == some) for some, logs in _log_probabilities(reply, ids)
+    ]
+    if not parts:
+        return Judged(np.zeros(0), np.zeros(0, bool))
+    nats, hits = (torch.cat(some) for some in zip(*parts, strict=True))
+    return Judged(nats.double().cpu().numpy(), hits.cpu().numpy())
+
+
+@torch.no_grad()
+def nats_of(reply: Reply, ids: Int[Tensor, " T"]) -> Nats:
+    """−log p of each id."""
+    parts = [-_of(logs, some) / reply.directions for some, logs in _log_probabilities(reply, ids)]
+    return torch.cat(parts).double().cpu().numpy() if parts else np.zeros(0)
+
+
+def _log_probabilities(reply: Reply, ids: Int[Tensor, " T"]) -> Iterator[tuple[Int[Tensor, " n"], Float[Tensor, "n V"]]]:
+    """Some of the ids at a time, with the log-probabilities of the whole vocabulary there; of two directions, their sum."""
+    step = max(1, SCORES // (reply.vectors.shape[-1] if reply.weight is None else len(reply.weight)))
+    sides = reply.vectors.split(max(1, len(ids)))
+    for start in range(0, len(ids), step):
+        parts = [replace(reply, vectors=side[start : start + step], directions=1).scores for side in sides]
+        yield ids[start : start + step], torch.stack([part.float().log_softmax(dim=-1) for part in parts]).sum(dim=0)
+
+
+def _of(logs: Float[Tensor, "n V"], ids: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    return logs.gather(1, ids.unsqueeze(1)).squeeze(1)
+
+
 def grows(decoder: Decoder) -> bool:
     """Whether the state is larger after two ids than after one, so that text can't be read on for ever."""
     device = device_of(decoder)
@@ -43,6 +88,9 @@ def grows(decoder: Decoder) -> bool:
         _, one = decoder.advance(fed, decoder.start(None, 1))
         _, two = decoder.advance(fed, one)
     return any(one.moving[name].shape != tensor.shape for name, tensor in two.moving.items())
+
+
+# Running text --------------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -90,36 +138,43 @@ def _slide(decoder: Decoder, before: Int[np.ndarray, " T"], ids: Int[np.ndarray,
     return nats
 
 
-@torch.no_grad()
+# Rows ----------------------------------------------------------------------------------------------------------
+
+
 def row_nats(model: Model, rows: Ragged) -> Nats:
-    """−log p of each id of rows that begin with the mark of the start, which has 0; in the order of `rows.values`."""
-    model.eval()
+    """−log p of each id of rows that begin with BOS, which has 0; in the order of `rows.values`."""
     nats = np.zeros(len(rows.values))
-    for some in in_order(rows.sizes(), TOKENS):
+
+    def batch_of(some: np.ndarray) -> Batch:
         written = pad(rows, some)
         assert isinstance(written, Seq)
-        batch = Batch({}, torch.from_numpy(some), {"written": written}).to(device_of(model))
-        found = nats_of(model(batch).answers["written"], meant(batch.written))
-        ends = np.cumsum(written.lengths.numpy() - 1)
-        for row, part in zip(some.tolist(), np.split(found, ends[:-1]), strict=True):
+        return Batch({}, torch.from_numpy(some), {"written": written})
+
+    for some, (found, lengths) in predicted(model, in_order(rows.sizes(), TOKENS), batch_of, written_nats):
+        for row, part in zip(some.tolist(), np.split(found, np.cumsum(lengths)[:-1]), strict=True):
             nats[rows.offsets[row] + 1 : rows.offsets[row + 1]] = part
     return nats
+
+
+def written_nats(output: Output, batch: Batch) -> tuple[Nats, Int[np.ndarray, " B"]]:
+    """−log p of all ids that are written in a batch, row after row, and how many each row has."""
+    return nats_of(output.answers["written"], meant(batch.written)), batch.written.lengths.cpu().numpy() - 1
+
+
+def log_probabilities(
+    decoder: Decoder, memory: Seq | None, written: Seq, given: int = 1
+) -> Float[np.ndarray, " B"]:
+    """log p of each row of `written` (B U+1 ids, from BOS to EOS), after its first `given` ids, which do not count."""
+    with torch.no_grad():
+        states, _ = decoder.advance(written.values[:, :-1], decoder.start(memory, written.rows))
+    asked = written.mask[:, given:]
+    nats = nats_of(decoder.answer(states[:, given - 1 :][asked]), written.values[:, given:][asked])
+    return -sums(nats, np.concatenate([[0], asked.sum(dim=1).cumsum(dim=0).cpu().numpy()]))
 
 
 def decoder_of(model: Model) -> Decoder:
     assert model.decoder is not None
     return model.decoder
-
-
-def nats_of(reply: Reply, meant: Int[Tensor, " N"]) -> Float[np.ndarray, " N"]:
-    """−log p of each id that was meant, the scores of a part of the positions at a time."""
-    assert reply.weight is not None
-    rows = max(1, SCORES // len(reply.weight))
-    parts = [
-        functional.cross_entropy(functional.linear(some, reply.weight, reply.bias).float(), ids, reduction="none")
-        for some, ids in zip(reply.vectors.split(rows), meant.split(rows), strict=True)
-    ]
-    return torch.cat(parts).double().cpu().numpy()
 
 
 def sums(nats: Nats, offsets: Int[np.ndarray, " O"]) -> Float[np.ndarray, " N"]:
