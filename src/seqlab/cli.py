@@ -43,7 +43,7 @@ def train(
     resume: Annotated[str, typer.Option(help="Go on exactly where the run in this folder was stopped.")] = "",
 ) -> None:
     """Train a model on your data."""
-    from seqlab import finish, session
+    from seqlab import session
     from seqlab.report.evaluate import duration
     from seqlab.settings import Wishes
     from seqlab.training.progress import Progress
@@ -62,7 +62,7 @@ def train(
         run = session.resume(Path(resume), Progress(), STARTED)
     else:
         run = session.train_anew(Wishes.of(requested(words or [], model, chosen)), out or None, Progress(), STARTED)
-    print(finish.summary(run))
+    print(session.summary(run))
     print(f"Done in {duration(time.monotonic() - STARTED)}. The report: {run.folder / 'report.html'}")
     print(f'Next: seqlab predict {run.folder} "{run.example}"')
 
@@ -88,8 +88,8 @@ def check(
     test: Annotated[str, typer.Option(help="Test data, to compare with.")] = "",
 ) -> None:
     """Read the data first: counts, lengths, labels, faults with file:line and the fix."""
-    from seqlab.answers import check_data
     from seqlab.settings import Wishes
+    from seqlab.verbs import check_data
 
     chosen = {f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names}
     lines, faulty = check_data(Wishes.of(requested(words or [], "", chosen)))
@@ -109,8 +109,8 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Answer for texts given here or in a file."""
-    from seqlab.answers import predict_file, predict_texts
-    from seqlab.uses.run import Ask
+    from seqlab.run import Ask
+    from seqlab.verbs import predict_file, predict_texts
 
     if embed and score:
         raise UserError(what="--embed and --score stand side by side.", why="Each gives another answer.", fix="Give one of them.")
@@ -157,7 +157,7 @@ def explain(
     out: Annotated[str, typer.Option(help="map.html, map.png or map.json; several texts are numbered.")] = "map.html",
 ) -> None:
     """Where the model looked, as coloured text."""
-    from seqlab.answers import explain_texts
+    from seqlab.verbs import explain_texts
 
     explain_texts(run, texts, out)
 
@@ -174,7 +174,7 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Parameters by formula and by count, work, memory, sequential steps, longest path."""
-    from seqlab.answers import inspect_named
+    from seqlab.verbs import inspect_named
 
     inspect_named(words, task, {"length": length, "vocabulary": vocabulary, "classes": classes}, int(tokens), measure, as_json)
 

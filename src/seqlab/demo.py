@@ -13,16 +13,12 @@ from typing import Any
 from seqlab.data.builtin import sound_rows, write_sound_tables, write_stress_tables, write_words
 from seqlab.data.store import cache_folder
 from seqlab.errors import UserError, did_you_mean, one_of
-from seqlab.finish import summary
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import duration
-from seqlab.session import train_anew
+from seqlab.run import Run
+from seqlab.session import summary, train_anew
 from seqlab.settings import Wishes
 from seqlab.training.progress import Progress
-from seqlab.uses.classify import ClassifyRun
-from seqlab.uses.generate import GenerateRun
-from seqlab.uses.run import Run
-from seqlab.uses.translate import TranslateRun
 
 MINUTES = 3.0
 SHOWN = 10
@@ -63,7 +59,6 @@ def pronounce(started: float) -> None:
             "data.tokens.kind": "characters", "data.target_tokens": {"kind": "words", "split": "spaces", "lower": False},
         },
     )    # fmt: skip
-    assert isinstance(run, TranslateRun)
     print("Of tokens, here sounds, the token error rate counts those that are wrong, missing or too many.")
     listed: dict[str, list[str]] = {}
     for word, sounds in sound_rows():
@@ -92,7 +87,7 @@ def aligned(explanation: Explanation) -> str:
     return "  ".join(f"{sound.strip()}←{letter}" for sound, letter in pairs if not sound.startswith("["))
 
 
-def converse(run: TranslateRun) -> None:
+def converse(run: Run) -> None:
     """Pronounce what is typed, until an empty line."""
     print("\nType a word to hear it spelt in sounds; an empty line ends.")
     while True:
@@ -110,7 +105,6 @@ def invent(started: float) -> None:
     print("English words, letter by letter: learn what they are made of, and invent new ones.")
     words = write_words(_builtin())
     run = _trained("generate", "lstm", "runs/demo-words", started, {"data.train": (str(words),), "task.flow": "rows"})
-    assert isinstance(run, GenerateRun)
     known = set(words.read_text(encoding="utf-8").split())
     drawn = [answer.text for answer in run.predict([""] * 60)]
     new = [word for word in dict.fromkeys(drawn) if word not in known]
@@ -133,7 +127,6 @@ def stress(started: float) -> None:
             "data.tokens.kind": "characters",
         },
     )    # fmt: skip
-    assert isinstance(run, ClassifyRun)
     print("\nWords that were not in the training data:")
     with test.open(encoding="utf-8", newline="") as file:
         some = [row for row in csv.DictReader(file) if row["text"] in KNOWN.split()][:SHOWN]

@@ -25,6 +25,21 @@ class Metric(ABC):
     """As a person writes it."""
     unit: ClassVar[str]
     better: ClassVar[Literal["higher", "lower"]] = "higher"
+    scale: ClassVar[Literal["share", "hundred", "open"]] = "open"
+    """From 0 to 1, from 0 to 100, or without an upper end."""
+    watched: ClassVar[bool] = True
+    """Whether it is logged at each validation."""
+    logged: ClassVar[str] = ""
+    """What it is called in metrics.jsonl; empty: valid_ and its name."""
+
+    @property
+    def key(self) -> str:
+        """Its key in metrics.jsonl."""
+        return self.logged or f"valid_{self.name}"
+
+    def signature(self, meant: Any) -> str:
+        """What others need to know who want the same figure; empty where the name says it."""
+        return ""
 
     @abstractmethod
     def count(self, said: Any, meant: Any) -> Num[np.ndarray, "N K"]:
@@ -45,6 +60,7 @@ class Accuracy(Metric):
     """The share of examples with the right label. Counts: right, all."""
 
     name, title, unit = "accuracy", "accuracy", "share of examples"
+    scale = "share"
 
     def count(self, said: Num[np.ndarray, " N"], meant: Num[np.ndarray, " N"]) -> Num[np.ndarray, "N K"]:
         return np.stack([said == meant, np.ones(len(said), bool)], axis=1).astype(np.int64)
@@ -61,6 +77,7 @@ class MacroF1(Metric):
     """
 
     name, title, unit = "f1", "macro-F1", "mean F1 of the classes"
+    scale = "share"
 
     def __init__(self, classes: int) -> None:
         self.classes = classes
@@ -80,6 +97,7 @@ class _OfOneClass(Metric):
     """About one class. Counts: right, said, meant."""
 
     unit = "share of examples"
+    scale = "share"
 
     def __init__(self, which: int) -> None:
         self.which = which
@@ -142,6 +160,7 @@ class MAE(Metric):
     """The mean size of the errors. Counts: size of the error, 1."""
 
     name, title, unit, better = "mae", "mean absolute error", "units of the target", "lower"
+    watched = False
 
     def count(self, said: Num[np.ndarray, " N"], meant: Num[np.ndarray, " N"]) -> Num[np.ndarray, "N K"]:
         error = said.astype(np.float64) - meant
@@ -159,6 +178,8 @@ class R2(Metric):
     """
 
     name, title, unit = "r2", "R²", "share of the variance"
+    scale = "share"
+    watched = False
 
     def __init__(self, centre: float = 0.0) -> None:
         self.centre = centre

@@ -13,6 +13,7 @@ from seqlab.encoders.both_ways import BothWaysEncoder
 from seqlab.errors import UserError
 from seqlab.inputs import Tokens
 from seqlab.inputs.tokens import TokenInput
+from seqlab.nn.positions import Learned
 from seqlab.outputs import Linear, Mean, Vocabulary
 from seqlab.parts import (
     Batch,
@@ -62,6 +63,17 @@ class ModelConfig:
             raise ValueError("an input needs an encoder (it may be of kind none), and an encoder an input.")
         if self.decoder is None and self.input is None:
             raise ValueError("a model without a decoder needs an input.")
+
+    @property
+    def body(self) -> EncoderConfig | None:
+        """What reads the ids inside the decoder."""
+        return getattr(self.decoder, "body", None)
+
+    @property
+    def learned_positions(self) -> int | None:
+        """How many positions the decoder knows, where they are learned."""
+        positions = getattr(self.body, "positions", None)
+        return positions.length if isinstance(positions, Learned) else None
 
 
 class Model(nn.Module):

@@ -58,6 +58,13 @@ class Batch:
         return len(self.rows)
 
     @property
+    def text(self) -> Seq:
+        """What is read of the field "text", where it is not nested."""
+        text = self.inputs["text"]
+        assert isinstance(text, Seq)
+        return text
+
+    @property
     def places(self) -> Places:
         """The target of the answer "places"."""
         target = self.targets["places"]

@@ -58,7 +58,7 @@ def known_task(task: str, tasks: Iterable[str]) -> str:
         raise UserError(
             what=f'There is no task "{task}".{did_you_mean(task, known)}',
             why=f"seqlab has {one_of(known)}.",
-            fix="Write: seqlab train classify reviews.csv",
+            fix=f"Write: seqlab train {known[0]} DATA",
         )
     return task
 
@@ -82,9 +82,9 @@ def of_model(name: str, task: str, overrides: Mapping[str, Any]) -> Request:
     return Request(task=task, preset=name, overrides=overrides)
 
 
-def task_of(preset: str, tables: Mapping[str, Container[str]]) -> str:
-    """The first task that has this preset; classify where none has."""
-    return next((task for task, presets in tables.items() if preset in presets), "classify")
+def task_of(preset: str, tables: Mapping[str, Container[str]], default: str) -> str:
+    """The first task that has this preset; the default one where none has."""
+    return next((task for task, presets in tables.items() if preset in presets), default)
 
 
 def refuse_no_data(names: Sequence[str], verb: str, task: str, example: str) -> None:

@@ -1,23 +1,318 @@
-"""The way back to a trained model: `seqlab.load("runs/reviews")`."""
+"""A trained run, which is its folder: `seqlab.load("runs/reviews")`. It predicts, scores itself and explains."""
 
 from __future__ import annotations
 
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property, wraps
 from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
 
-from seqlab.uses.classify import ClassifyRun
-from seqlab.uses.generate import GenerateRun
-from seqlab.uses.pretrain import PretrainRun
-from seqlab.uses.run import Run, read_facts, read_settings
-from seqlab.uses.translate import TranslateRun
+from pydantic import ValidationError
 
-RUNS: dict[str, type[Run]] = {
-    "classify": ClassifyRun, "translate": TranslateRun, "generate": GenerateRun, "pretrain": PretrainRun,
-}    # fmt: skip
-"""What can be done with a run, by its task."""
+from seqlab import config
+from seqlab.answers.answer import Answer, Extent, Findings, Judged, Known, Prediction
+from seqlab.baselines.baseline import Baseline
+from seqlab.data.batches import chunks
+from seqlab.data.cells import Cells
+from seqlab.data.files import Place
+from seqlab.data.read import DataConfig, Row, Table
+from seqlab.data.store import Store, StoreWriter, cache_folder
+from seqlab.decode import DecodeConfig
+from seqlab.errors import UserError
+from seqlab.fields.field import DataFacts, Text
+from seqlab.files import write_json, write_text
+from seqlab.folder import BASELINE, CONFIG, FACTS, FORMAT, METRICS, WEIGHTS, damaged, read_part
+from seqlab.memory import keep_big_blocks
+from seqlab.model import Model
+from seqlab.report.attention import Explanation
+from seqlab.report.evaluate import Scores
+from seqlab.request import searching
+from seqlab.settings import Settings
+from seqlab.tasks.prepare import Prepared, append, lead_of, same_columns
+from seqlab.tasks.task import TaskConfig
+from seqlab.training.checkpoint import load_weights
+
+Ask = Literal["answer", "vector", "score"]
+"""What is wanted for a text: what predict gives, or with --embed, or with --score."""
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def load(folder: str | Path) -> Run:
     """The run in a folder."""
     folder = Path(folder)
     settings = read_settings(folder)
-    return RUNS[settings.task.kind](folder, settings, read_facts(folder, settings.task))
+    return Run(folder, settings, read_facts(folder, settings.task))
+
+
+def one_or_many(method: Method) -> Method:
+    """A method of texts that gives one answer, not a list, for a single text or a single pair (a tuple).
+
+    A text is itself a sequence of letters: without this, each of them would be answered.
+    """
+
+    @wraps(method)
+    def answered(run: Run, texts: Text | Sequence[Text], *others: Any, **named: Any) -> Any:
+        pair = isinstance(texts, tuple) and len(texts) == 2 and all(isinstance(text, str) for text in texts)
+        if not pair and not isinstance(texts, str):
+            return method(run, texts, *others, **named)
+        [answer] = method(run, [texts], *others, **named)
+        return answer
+
+    return cast(Method, answered)
+
+
+class Run:
+    """A trained model in its folder. Nothing but the folder is needed."""
+
+    def __init__(self, folder: Path, settings: Settings, facts: DataFacts) -> None:
+        self.folder, self.settings, self.facts = folder, settings, facts
+        self.fields = settings.task.fields(settings.data, facts.learnt)
+        self.reads = lead_of(self.fields)
+        try:
+            for field in self.fields:
+                field.take(facts.learnt)
+        except ValidationError as error:
+            raise _of_wrong_kind(folder, error) from None
+        for field in self.fields:
+            field.set_up(settings.data, settings.model)
+            field.load(folder, facts.learnt)
+        self._refuse_other_symbols()
+
+    @property
+    def task(self) -> TaskConfig:
+        return self.settings.task
+
+    @cached_property
+    def answer(self) -> Answer:
+        """How it is asked, scored and shown."""
+        settings = self.settings
+        known = Known(settings.data, settings.model, settings.decode, self.facts, tuple(self.fields))
+        return self.task.answer(known)
+
+    @cached_property
+    def model(self) -> Model:
+        """An ordinary torch.nn.Module, ready to predict."""
+        keep_big_blocks()
+        model = Model(self.settings.model, self.answer.parts)
+        load_weights(model, self.folder / WEIGHTS)
+        return model.eval()
+
+    @cached_property
+    def baselines(self) -> list[Baseline]:
+        """What stands beside the model, the weakest first."""
+        found = [kind.load(self.answer, self.folder / BASELINE) for kind in self.task.baselines()]
+        return [baseline for baseline in found if baseline is not None]
+
+    @property
+    def example(self) -> str:
+        """Something to paste after a run."""
+        return self.answer.example or self.task.example
+
+    def history(self) -> list[dict[str, Any]]:
+        """What training logged: the lines of metrics.jsonl."""
+        return [json.loads(line) for line in (self.folder / METRICS).read_text(encoding="utf-8").splitlines()]
+
+    # Asking ----------------------------------------------------------------------------------------------------
+
+    @one_or_many
+    def predict(self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> Any:
+        """One answer a text, in order; for a single text or a tuple of two, not in a list, the answer itself.
+
+        `settings` are dotted keys: {"decode.beam": 5}.
+        """
+        return self.answer.predict(self.model, texts, self.decoding(settings))
+
+    @one_or_many
+    def embed(self, texts: Sequence[Text]) -> Any:
+        """The vector of each text."""
+        return self.answer.embed(self.model, texts)
+
+    @one_or_many
+    def score(self, texts: Sequence[Text]) -> Any:
+        """How likely each text is: perplexity, and bits per character."""
+        return self.answer.score(self.model, texts)
+
+    @one_or_many
+    def score_texts(self, texts: Sequence[str]) -> Any:
+        """log p of each text, in nats."""
+        return self.answer.score_texts(self.model, texts)
+
+    @one_or_many
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> Any:
+        """log p of each target, given its source."""
+        return self.answer.score_pairs(self.model, pairs)
+
+    def stream(self, prompt: str = "", settings: Mapping[str, Any] | None = None) -> Iterator[str]:
+        """What follows the prompt, piece by piece, as it is written."""
+        return self.answer.stream(self.model, prompt, self.decoding(settings))
+
+    def explain(self, text: Text, target: str | None = None) -> Explanation:
+        """Where the model looked. Draws itself in a notebook; `.save("map.html")` writes it.
+
+        What writes a text for a text explains `target` instead of what it would write, where that is given.
+        """
+        return self.answer.explain(self.model, text, self.settings.decode, target)
+
+    def answers(self, ask: Ask, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> Sequence[Prediction]:
+        """What is wanted for each text, in order."""
+        wanted = {"answer": lambda: self.predict(texts, settings), "vector": lambda: self.embed(texts)}
+        found: Sequence[Prediction] = wanted.get(ask, lambda: self.score(texts))()
+        return found
+
+    def answer_rows(
+        self, rows: Iterable[Row], ask: Ask = "answer", settings: Mapping[str, Any] | None = None
+    ) -> Iterator[tuple[Row, Prediction]]:
+        """Each row with what is wanted for it, in order, a chunk at a time: files of any size pass through."""
+        for some in chunks(rows, self.answer.together):
+            texts = [self.reads.text_of(row.cells) for row in some]
+            yield from zip(some, self.answers(ask, texts, settings), strict=True)
+
+    # Scoring ---------------------------------------------------------------------------------------------------
+
+    def evaluate(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None) -> Scores:
+        """Every metric of the task, with its interval and the baselines beside it."""
+        began = time.monotonic()
+        with self._stored(data, settings) as store:
+            part = self.answer.part(store, "whole")
+            _, scores = self.scored(part, "whole", self.decoding(settings), began)
+        return scores
+
+    def scored(self, part: Any, extent: Extent, how: DecodeConfig, began: float) -> tuple[Judged, Scores]:
+        """What the model says of a part of a store, and its scores beside those of the baselines."""
+        judged, metrics = self.answer.judge(self.model, part, extent, how), self.answer.metrics
+        beside = {}
+        for baseline in self.baselines:
+            simple = baseline.judge(part)
+            beside[baseline.name] = self.answer.scores(simple.said, simple.meant, metrics)
+        scores = self.answer.scores(judged.said, judged.meant, metrics)
+        return judged, replace(scores, seconds=time.monotonic() - began, baselines=beside)
+
+    def findings(self, store: Store) -> tuple[Scores, Findings]:
+        """Scores on a stored data set, and what the report shows beside them."""
+        began = time.monotonic()
+        part, how = self.answer.part(store, "reported"), self.settings.decode
+        judged, scores = self.scored(part, "reported", how, began)
+        return scores, self.answer.findings(self.model, store, part, judged)
+
+    @contextmanager
+    def _stored(self, data: str | Sequence[str], settings: Mapping[str, Any] | None) -> Iterator[Store]:
+        """The rows of other files as numbers, for as long as they are needed."""
+        cache = cache_folder().parent
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache, prefix=".evaluate.") as folder:
+            with StoreWriter(Path(folder) / "store") as writer:
+                some = False
+                for examples in chunks(self._examples(self.table(data, settings, labelled=True)), self.reads.chunk):
+                    some = True
+                    cells = [cells for _, cells in examples]
+                    places = [place for place, _ in examples if place is not None]
+                    append(writer, self.fields, cells, places or None, keep=True)
+                if not some:
+                    raise UserError(
+                        what=f"{data if isinstance(data, str) else ' '.join(data)}: there is no row to score.",
+                        why="The file is empty, or every row was left out as faulty (data.on_bad=skip).",
+                        fix=f"See the faults with: seqlab check {self.task.kind} FILE",
+                    )
+            yield Store.open(Path(folder) / "store")
+
+    def _examples(self, table: Table) -> Iterator[tuple[Place | None, Cells]]:
+        """The examples of a table, with their places where each is one row."""
+        if self.reads.gathers:
+            yield from ((None, cells) for cells in self.reads.gathered(row.cells for row in table.rows()))
+        else:
+            yield from ((row.place, row.cells) for row in table.rows())
+
+    # Other files -----------------------------------------------------------------------------------------------
+
+    def rows(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool) -> Iterator[Row]:
+        """The good rows of other files, read as the training files were."""
+        return self.table(data, settings, labelled=labelled).rows()
+
+    def table(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool) -> Table:
+        """Only columns that are asked for need be there: a file to answer for may have no labels."""
+        fields = self.fields if labelled else self.fields[:1]
+        roles = [role for field in fields for role in field.roles(self.facts.columns)]
+        told = same_columns(self.data_with(settings), self.facts.columns)
+        columns = {role.name: told.columns[role.name] for role in roles if role.name in told.columns}
+        names = [data] if isinstance(data, str) else list(data)
+        told = replace(told, columns=columns)
+        return self.reads.open(names, told, roles) if labelled else Table(names, told, roles, self.reads.any_ending)
+
+    def data_with(self, settings: Mapping[str, Any] | None) -> DataConfig:
+        """How files are read, with some settings changed."""
+        return self._with(settings).data
+
+    def decoding(self, settings: Mapping[str, Any] | None = None) -> DecodeConfig:
+        """How texts are written, with some settings changed: {"decode.beam": 5}."""
+        return self._with(settings).decode
+
+    def _with(self, settings: Mapping[str, Any] | None) -> Settings:
+        if not settings:
+            return self.settings
+        tree = config.override(config.dump(self.settings), searching(settings, "decode."), Settings)
+        return config.build(Settings, tree, "settings")
+
+    def _refuse_other_symbols(self) -> None:
+        """A UserError where the tokenizers have other vocabularies than facts.json tells of."""
+        symbols = {name: count for field in self.fields for name, count in field.symbols.items()}
+        if symbols != self.facts.symbols:
+            raise UserError(
+                what=f"{self.folder / FACTS}: {_amounts(self.facts.symbols)}, but the tokenizer has {_amounts(symbols)}.",
+                why="They come from different runs.",
+                fix="Copy the whole run folder again, or train anew.",
+            )
+
+
+# The files of a run ------------------------------------------------------------------------------------------------
+
+
+def write_run(folder: Path, settings: Settings, prepared: Prepared) -> None:
+    """The files that say what a model is; its weights come later."""
+    prepared.save(folder)
+    write_json(folder / FACTS, {"format": FORMAT, **prepared.facts.to_json()})
+    write_text(folder / CONFIG, config.write_yaml(config.dump(settings)))
+
+
+def read_settings(folder: Path) -> Settings:
+    """The settings that the model in a folder was trained with."""
+    settings = config.build(Settings, read_part(folder / CONFIG), str(folder / CONFIG))
+    return settings if "format" in read_part(folder / FACTS) else _of_format_1(settings)
+
+
+def _of_format_1(settings: Settings) -> Settings:
+    """The settings of an older folder, as they were meant there."""
+    model, how = settings.model, settings.decode
+    if model.decoder is None or model.input is not None or how.beam > 1:
+        return settings
+    temperature = 0.8 if how.temperature == 1.0 else how.temperature
+    return replace(settings, decode=replace(how, sample=True, temperature=temperature))
+
+
+def read_facts(folder: Path, task: TaskConfig) -> DataFacts:
+    path = folder / FACTS
+    tree = read_part(path)
+    if tree.get("task") != task.kind:
+        raise UserError(
+            what=f'{path}: this is of the task "{tree.get("task")}", but {folder / CONFIG} of the task "{task.kind}".',
+            why="They come from different runs.",
+            fix="Copy the whole run folder again, or train anew.",
+        )
+    tree.pop("format", None)
+    try:
+        return DataFacts.of_json(tree)
+    except ValidationError as error:
+        raise _of_wrong_kind(folder, error) from None
+
+
+def _of_wrong_kind(folder: Path, error: ValidationError) -> UserError:
+    first = error.errors()[0]
+    return damaged(folder / FACTS, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+
+
+def _amounts(symbols: Mapping[str, int]) -> str:
+    return " and ".join(f"{count:,} symbols of {name}" for name, count in symbols.items()) or "no symbols"

@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from seqlab import config
+from seqlab.baselines.bag import SHARE
+from seqlab.baselines.baseline import Lesson, learnt_line
+from seqlab.config import dump
 from seqlab.data.batches import Plan
 from seqlab.errors import Stopped, UserError
-from seqlab.files import alone_in, disk_trouble, new_folder
-from seqlab.finish import finish
-from seqlab.folder import BASELINE, SCORES, START, free_names, refuse_taken, stored_tree
+from seqlab.fields.field import DataFacts
+from seqlab.files import alone_in, disk_trouble, new_folder, write_json, write_text
+from seqlab.folder import BASELINE, CONFIG, SCORES, START, free_names, refuse_taken, stored_tree
 from seqlab.model import Model, count_parameters, sketch
-from seqlab.report.evaluate import duration
+from seqlab.report.card import model_card
+from seqlab.report.cost import inspect_model
+from seqlab.report.evaluate import Score, aligned, duration
+from seqlab.report.page import Report, write_report
 from seqlab.request import refuse_no_data
-from seqlab.run import load
+from seqlab.run import Run, load, read_facts, read_settings, write_run
 from seqlab.settings import Settings, Wishes, completed, planned
-from seqlab.tasks.task import Checked, Files, Prepared, Size, TaskFacts
+from seqlab.tasks.prepare import Files, Prepared
+from seqlab.tasks.task import Size
 from seqlab.training.budget import Budget
 from seqlab.training.layering import Layering
 from seqlab.training.loop import Counters, Training
 from seqlab.training.progress import Progress, thousands
 from seqlab.training.speed import batches_a_second, probe_seconds
+from seqlab.training.validation import Validation
 from seqlab.transfer import Source, put_in, save_start
-from seqlab.uses.run import Run, read_facts, read_settings, write_run
-
-BASELINE_SHARE = 0.1
-"""Of a budget in minutes, what the baseline may take at the most."""
-
-
-GRAMS_A_SECOND = 4_000_000
-"""Characters that become n-grams in a second, about."""
 
 
 def train(
@@ -85,10 +86,10 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
         files = _looked_at(first, progress)
         size = replace(files.size, minutes=first.training.minutes, speed=first.training.speed)
         settings = completed(wishes.settings(size), size)
-        prepared = files.prepare(settings.data, settings.model)
+        prepared = files.prepare(settings.data, settings.model, settings.decode)
         settings = _with_budget(settings, prepared)
         refuse_too_little(settings, prepared.facts, started)
-        model = sketch(settings.model, prepared.facts.parts)    # refuses parts that do not fit together
+        model = sketch(settings.model, prepared.answer.parts)    # refuses parts that do not fit together
         taken = source.taken(model, settings) if source else {}
         Layering.of(model, taken, settings.transfer)    # refuses what leaves nothing to learn
         if wishes.depend_on_speed(size):
@@ -97,31 +98,29 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
             epochs = f"{size.passes or 0.0:.2g} epochs at the most"
             progress.say(f"Measured: {thousands(speed)} characters a second, so {epochs}")
             settings = completed(wishes.settings(size), size)
+            prepared = replace(prepared, known=replace(prepared.known, model=settings.model))
         with disk_trouble(f"{folder} could not be saved"):
             write_run(beside, settings, prepared)
             if source:
                 save_start(taken, beside)
                 count = sum(tensor.numel() for tensor in taken.values())
                 progress.say(f"From {source.folder}: {count:,} weights, the rest is new")
-    return Session(folder, settings, prepared, files, progress, started).run()
+    return Session(folder, settings, prepared, progress, started).run()
 
 
-def measured(
-    settings: Settings, prepared: Prepared, taken: Collection[str], size: Size, folder: Path
-) -> float:
+def measured(settings: Settings, prepared: Prepared, taken: Collection[str], size: Size, folder: Path) -> float:
     """Characters that a second of training leads through, by real steps of a model that is thrown away."""
     training = settings.training
     threads = torch.get_num_threads()
     torch.set_num_threads(training.threads or threads)
     try:
         with torch.random.fork_rng(devices=[]):
-            model = Model(settings.model, prepared.facts.parts)
-            layering = Layering.of(model, taken, settings.transfer)
+            model = Model(settings.model, prepared.answer.parts)
             trainer = Training(
                 model.to(training.device), settings.task.objectives(settings.model), training,
-                make_plan(settings, prepared), load=prepared.load, validate=lambda _: Checked(0.0, 0.0, {}),
+                make_plan(settings, prepared), load=prepared.load, validate=lambda _: Validation(0.0, 0.0, {}),
                 budget=Budget(steps=sys.maxsize), folder=folder, progress=Progress(quiet=True),
-                layering=layering,
+                layering=Layering.of(model, taken, settings.transfer),
             )
             batches = batches_a_second(trainer, probe_seconds(size.planned))
     finally:
@@ -143,134 +142,153 @@ def resume(folder: Path, progress: Progress, started: float) -> Run:
         progress.say(f"{folder} was finished already; nothing is left to do.")
         return load(folder)
     files = _looked_at(settings, progress)
-    prepared = files.prepare(settings.data, settings.model)
+    prepared = files.prepare(settings.data, settings.model, settings.decode)
     if prepared.facts.fingerprint != facts.fingerprint:
         raise UserError(
             what=f"The data of {folder} has changed since the run was started.",
             why="Going on with other rows would not be the same run.",
             fix="Put the files back as they were, or start a new run.",
         )
-    return Session(folder, settings, prepared, files, progress, started).run(resumed=True)
+    return Session(folder, settings, prepared, progress, started).run(resumed=True)
 
 
 class Session:
     """One process's work on a run folder."""
 
-    def __init__(
-        self, folder: Path, settings: Settings, prepared: Prepared, files: Files, progress: Progress, started: float
-    ) -> None:
-        self.folder, self.settings, self.prepared, self.files = folder, settings, prepared, files
+    def __init__(self, folder: Path, settings: Settings, prepared: Prepared, progress: Progress, started: float) -> None:
+        self.folder, self.settings, self.prepared = folder, settings, prepared
         self.progress, self.started = progress, started
 
     def run(self, resumed: bool = False) -> Run:
         with alone_in(self.folder):
-            return self.trained(resumed)
+            training = self.settings.training
+            if training.threads:
+                torch.set_num_threads(training.threads)
+            if training.baseline and not (self.folder / BASELINE).exists():
+                self.learn_baselines()
+            counters = self.fit(resumed)
+            (self.folder / START).unlink(missing_ok=True)
+            return self.finish(counters.step)
 
-    def trained(self, resumed: bool) -> Run:
-        training = self.settings.training
-        if training.threads:
-            torch.set_num_threads(training.threads)
-        if training.baseline and not (self.folder / BASELINE).exists():
-            self.learn_baseline()
-        counters = self.fit(resumed, reserve_for(self.prepared.facts))
-        (self.folder / START).unlink(missing_ok=True)
-        return finish(self.folder, self.prepared, self.files, counters.step, self.started)
-
-    def fit(self, resumed: bool, reserve: float) -> Counters:
-        """Train the model itself. With a budget in minutes, `reserve` seconds are kept for what comes after."""
+    def fit(self, resumed: bool) -> Counters:
+        """Train the model itself."""
         settings, prepared = self.settings, self.prepared
-        training = settings.training
+        training, facts = settings.training, prepared.facts
         torch.manual_seed(training.seed)
-        model = Model(settings.model, prepared.facts.parts)
+        model = Model(settings.model, prepared.answer.parts)
         layering = Layering.of(model, put_in(model, self.folder), settings.transfer)
         model.to(training.device)
         self.progress.say(
-            f"{count_parameters(model):,} parameters, {prepared.facts.amount}, "
+            f"{count_parameters(model):,} parameters, {prepared.known.reads.amount(facts)}, "
             f"{_counted(torch.get_num_threads(), 'thread')}. Everything goes to {self.folder}"
         )
-        plan = make_plan(settings, prepared)
-        rows = prepared.facts.rows
-        epochs = settings.task.stretch * settings.task.epochs(rows["train"])
-        most = training.steps or int(epochs * len(plan.epoch(0)) / training.accumulate)
-        scorings = 1.2 + rows.get("test", rows["valid"]) / rows["valid"]
-        budget = Budget(steps=max(1, most), minutes=training.minutes, started=self.started, reserve=reserve, scorings=scorings)
         trainer = Training(
-            model, settings.task.objectives(settings.model), training, plan,
-            load=prepared.load, validate=self.validated,
-            budget=budget, folder=self.folder, progress=self.progress, layering=layering,
+            model, settings.task.objectives(settings.model), training, make_plan(settings, prepared), load=prepared.load,
+            validate=self.validate, budget=self.budget(), folder=self.folder, progress=self.progress, layering=layering,
         )
         if resumed:
             trainer.resume()
         return trainer.run()
 
-    def validated(self, model: nn.Module) -> Checked:
-        """What a validation finds, and something that the model writes as config.yaml says."""
-        found = self.prepared.validate(model, self.settings.training.device)
-        return replace(found, sample=self.prepared.sample(model, self.settings.decode))
+    def budget(self) -> Budget:
+        """How long to train; of a budget in minutes, some is kept for what comes after."""
+        training, rows = self.settings.training, self.prepared.facts.rows
+        epochs = self.settings.task.stretch * self.settings.task.epochs(rows["train"])
+        batches = len(make_plan(self.settings, self.prepared).epoch(0))
+        most = training.steps or int(epochs * batches / training.accumulate)
+        scorings = 1.2 + rows.get("test", rows["valid"]) / rows["valid"]
+        return Budget(
+            steps=max(1, most), minutes=training.minutes, started=self.started, reserve=reserve_for(self.prepared.facts),
+            scorings=scorings,
+        )
 
-    def learn_baseline(self) -> None:
+    def validate(self, model: nn.Module) -> Validation:
+        assert isinstance(model, Model)
+        return self.prepared.validate(model)
+
+    def learn_baselines(self) -> None:
         """Something simple learnt from the same rows, to stand beside the model."""
+        prepared, settings, files = self.prepared, self.settings, self.prepared.files
         folder = self.folder / f".{BASELINE}.part"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        began = time.monotonic()
-        said = self.prepared.learn_baseline(folder)
-        if not said and self.worth_a_bag():
-            said = self.train_bag(folder)
-        if said:
-            folder.rename(self.folder / BASELINE)
-            self.progress.say(f"{said}, in {duration(time.monotonic() - began)}")
-        else:
-            folder.rmdir()
-
-    def worth_a_bag(self) -> bool:
-        """Unless the model itself is one, or it would eat up the minutes before the first step."""
-        training, reads = self.settings.training, self.settings.model.input
-        if self.settings.task.kind != "classify" or reads is None or reads.kind == "bag":
-            return False
-        seconds = self.files.characters / GRAMS_A_SECOND
-        if training.minutes is None or seconds < BASELINE_SHARE * 60.0 * training.minutes:
-            return True
-        self.progress.say(f"The baseline bow is left out: reading this much text for it would take about {duration(seconds)}.")
-        return False
-
-    def train_bag(self, folder: Path) -> str:
-        """A bag of words on the same rows, into a run folder of its own."""
-        minutes = self.settings.training.minutes
-        overrides = {f"data.{key}": value for key, value in config.dump(self.settings.data).items()}
-        overrides |= {f"task.{key}": value for key, value in config.dump(self.settings.task).items() if key == "target"}
-        overrides |= {"training.seed": self.settings.training.seed}
-        wishes = Wishes(task="classify", preset="bow", overrides=overrides)
-        settings = completed(wishes.settings(self.files.size), self.files.size)
-        prepared = self.files.prepare(settings.data, settings.model)
-        settings = _with_budget(settings, prepared)
-        write_run(folder, settings, prepared)
-        session = Session(folder, settings, prepared, self.files, Progress(quiet=True), time.monotonic())
-        if minutes is not None:
-            training = replace(settings.training, steps=None, minutes=BASELINE_SHARE * minutes)
-            session.settings = replace(settings, training=training)
+        lesson = Lesson(
+            task=dump(settings.task), answer=prepared.answer, stores=prepared.stores, rows=partial(files.rows, "train"), all_rows=files.train.rows,
+            seed=settings.training.seed, epochs=settings.task.epochs(prepared.facts.rows["train"]),
+            characters=files.characters, minutes=settings.training.minutes, say=self.progress.say,
+        )
         try:
-            counters = session.fit(resumed=False, reserve=0.0)
+            for kind in settings.task.baselines():
+                began = time.monotonic()
+                learnt = kind.learn(lesson, folder) if kind.learns else None
+                if learnt is not None:
+                    took = duration(time.monotonic() - began)
+                    self.progress.say(f"{learnt_line(learnt, lesson)}, in {took}")
         except Stopped as stop:
             fix = f"Start it with: seqlab train --resume {self.folder}"
             raise Stopped(stop.exit_code - 128, "Stopped before training began.", fix=fix) from None
-        shutil.rmtree(folder / "resume")
-        score = abs(counters.best_score or 0.0)
-        name = "squared error" if overrides["task.target"] == "number" else "accuracy"
-        return f"Baseline bow: valid {name} {score:.4f}"
+        if any(folder.iterdir()):
+            folder.rename(self.folder / BASELINE)
+        else:
+            folder.rmdir()
+
+    def finish(self, steps: int) -> Run:
+        """Score the best weights on the test rows (without them on the validation rows) and write everything down."""
+        run, stores = load(self.folder), self.prepared.stores
+        split = "test" if "test" in stores else "valid"
+        scores, found = run.findings(stores[split])
+        facts = self.prepared.facts
+        report = Report(
+            title=self.folder.name,
+            words=run.task.words(run.answer),
+            settings_text=(self.folder / CONFIG).read_text(encoding="utf-8"),
+            scores=scores,
+            split=split,
+            metrics=run.history(),
+            keys={metric.name: metric.key for metric in run.answer.metrics},
+            worst=found.worst,
+            maps=found.maps,
+            samples=found.samples,
+            by_length=found.by_length or {},
+            does={baseline.name: baseline.does for baseline in run.baselines},
+            inspection=inspect_model(run.model, int(min(run.settings.data.length, max(8, facts.words)))),
+            rows=run.reads.amounts(facts),
+            notes=facts.warnings,
+            seconds=time.monotonic() - self.started,
+            steps=steps,
+        )
+        write_report(self.folder / "report.html", report)
+        write_text(self.folder / "README.md", model_card(report))
+        by_length = {name: {"examples": one.examples, **one.to_json()["metrics"]} for name, one in report.by_length.items()}
+        tree = {"split": split, **scores.to_json(), "verdicts": report.verdicts}
+        write_json(self.folder / SCORES, tree | {"by_length": by_length} if by_length else tree)
+        return run
 
 
-def reserve_for(facts: TaskFacts) -> float:
+def summary(run: Run) -> str:
+    """The scores of a finished run beside its baselines, in a few lines."""
+    tree = json.loads((run.folder / SCORES).read_text(encoding="utf-8"))
+    everyone = {"this model": tree["metrics"], **tree.get("baselines", {})}
+    metrics, words = run.answer.metrics, run.task.words(run.answer)
+    what = words.summed or words.scored
+    rows = [(f"{tree['split']} ({tree['examples']:,} {what})", *(metric.title for metric in metrics))]
+    for who, found in everyone.items():
+        scores = [Score.of_json(metric, found[metric.name]) for metric in metrics]
+        rows.append((who, *(f"{score.shown}  ({score.interval})" for score in scores)))
+    return "\n".join([aligned(rows, left=range(len(rows[0]))), *tree["verdicts"]])
+
+
+def reserve_for(facts: DataFacts) -> float:
     """Seconds that scoring and the report will take; the training loop adds what a validation takes."""
     return 3.0 + sum(count for split, count in facts.rows.items() if split != "train") / 2500.0
 
 
-def refuse_too_little(settings: Settings, facts: TaskFacts, started: float) -> None:
+def refuse_too_little(settings: Settings, facts: DataFacts, started: float) -> None:
     """Reading took its time: is enough of the minutes left to train, validate once and report?"""
     minutes = settings.training.minutes
     if minutes is None:
         return
-    share = BASELINE_SHARE if settings.training.baseline else 0.0
+    share = SHARE if settings.training.baseline else 0.0
     used, after = time.monotonic() - started, reserve_for(facts)
     if 60.0 * minutes * (1 - share) < used + after + 2.0:
         raise UserError(
@@ -293,7 +311,7 @@ def refuse_missing_device(device: str) -> None:
 
 def _looked_at(settings: Settings, progress: Progress) -> Files:
     progress.say(f"Reading {', '.join(settings.data.train)}")
-    files = settings.task.look(settings.data)
+    files = Files(settings.task, settings.data)
     files.refuse_faults()
     for warning in files.warnings:
         progress.say(f"Warning: {warning}")
@@ -305,6 +323,7 @@ def _with_budget(settings: Settings, prepared: Prepared) -> Settings:
 
 
 def make_plan(settings: Settings, prepared: Prepared) -> Plan:
+    """Which training rows go together; made once for each size of batch."""
     assert settings.training.batch_tokens is not None
     return prepared.plan(settings.training.batch_tokens, settings.training.seed)
 

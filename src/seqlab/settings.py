@@ -7,35 +7,23 @@ from pathlib import Path
 
 import torch
 
+from seqlab import rules, tasks
 from seqlab.config import Tree
 from seqlab.data.read import DataConfig
 from seqlab.decode import DecodeConfig
 from seqlab.encoders import Transformer
 from seqlab.model import ModelConfig
 from seqlab.request import Request, known_preset, known_task
-from seqlab.tasks import classify_presets, generate_presets, pretrain_presets, rules, translate_presets
-from seqlab.tasks.classify import Classify
-from seqlab.tasks.generate import Generate
-from seqlab.tasks.pretrain import Pretrain
 from seqlab.tasks.task import Size, TaskConfig
-from seqlab.tasks.translate import Translate
 from seqlab.training.layering import TransferConfig
 from seqlab.training.loop import TrainConfig
-
-PRESETS = {
-    "classify": classify_presets.presets, "translate": translate_presets.presets, "generate": generate_presets.presets,
-    "pretrain": pretrain_presets.presets,
-}
-"""One table a task."""
-assert set(PRESETS) == {task.kind for task in (Classify, Generate, Pretrain, Translate)}
-DEFAULT = {"classify": "bilstm", "translate": "transformer", "generate": "lstm", "pretrain": "roberta"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Everything that a person can choose; what the data decides is in facts.json."""
 
-    task: TaskConfig = Classify()
+    task: TaskConfig = tasks.DEFAULT
     data: DataConfig = DataConfig()
     model: ModelConfig = ModelConfig()
     training: TrainConfig = TrainConfig()
@@ -66,13 +54,25 @@ class Wishes(Request):
         if start := settings.transfer.start:
             return f"from-{Path(start).name}"
         if self.preset or self.tree is None:
-            return self.preset or DEFAULT[self.task]
+            return self.preset or settings.task.default
         return (settings.model.encoder or settings.model.decoder or settings.task).kind
+
+
+def task_classes() -> dict[str, type[TaskConfig]]:
+    """All tasks by name."""
+    return TaskConfig.kinds
+
+
+def task_class(name: str) -> type[TaskConfig]:
+    """The task of this name; a UserError where there is none."""
+    tasks = task_classes()
+    return tasks[known_task(name, tasks)]
 
 
 def preset_tree(task: str, preset: str, size: Size) -> Tree:
     """The settings tree of a preset."""
-    return known_preset(task, preset, PRESETS[known_task(task, PRESETS)](size), DEFAULT[task])
+    kind = task_class(task)
+    return known_preset(task, preset, kind.presets(size), kind.default)
 
 
 def completed(settings: Settings, size: Size) -> Settings:
@@ -88,8 +88,7 @@ def completed(settings: Settings, size: Size) -> Settings:
 
 def looks_everywhere(model: ModelConfig) -> bool:
     """Whether it is a Transformer, whose many small products use several workers better than several threads."""
-    body = getattr(model.decoder, "body", None)
-    return any(isinstance(part, Transformer) for part in (model.encoder, body))
+    return any(isinstance(part, Transformer) for part in (model.encoder, model.body))
 
 
 def planned(settings: Settings, rows: int, batches_an_epoch: int) -> Settings:

@@ -45,6 +45,7 @@ class Bleu(SacreMetric):
     """
 
     name, title, unit = "bleu", "BLEU", "0 to 100, sacreBLEU, cased"
+    scale = "hundred"
 
     def __init__(self) -> None:
         from sacrebleu.metrics.bleu import BLEU
@@ -70,6 +71,7 @@ class Chrf(SacreMetric):
     """
 
     name, title, unit = "chrf", "chrF", "0 to 100, sacreBLEU, cased"
+    scale = "hundred"
 
     def __init__(self) -> None:
         from sacrebleu.metrics.chrf import CHRF
@@ -123,6 +125,8 @@ class TokenErrorRate(_ErrorRate):
     """Error rate of the tokens between white space: of phonemes, or of words."""
 
     name, title, unit = "token_error_rate", "token error rate", "edits as a share of the reference's tokens"
+    scale = "share"
+    logged = "valid_errors"
 
     def cut(self, text: str) -> Sequence[str]:
         return text.split()
@@ -132,6 +136,8 @@ class SequenceErrorRate(Metric):
     """The share of examples that equal none of their references, token by token. Counts: wrong, all."""
 
     name, title, unit, better = "sequence_error_rate", "sequence error rate", "share of examples with any error", "lower"
+    scale = "share"
+    watched = False
 
     def count(self, said: Texts, meant: References) -> Num[np.ndarray, "N K"]:
         wrong = [
@@ -268,6 +274,7 @@ class HiddenAccuracy(_OfPieces):
     """The share of the hidden pieces that were held likeliest."""
 
     name, title, unit = "masked_accuracy", "accuracy on hidden pieces", "share of hidden pieces"
+    scale = "share"
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         return share(counts[..., 0], counts[..., 2])
@@ -289,6 +296,7 @@ class NextAccuracy(_OfPieces):
     """The share of pairs that were rightly said to follow each other, or not."""
 
     name, title, unit = "next_accuracy", "next-sentence accuracy", "share of pairs"
+    scale = "share"
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         return share(counts[..., 3], counts[..., 4])

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from seqlab import config
+from seqlab import rules
 from seqlab.config import Tree
 from seqlab.data.text import FromRun
 from seqlab.decoders.causal import WrittenConfig
@@ -23,12 +23,11 @@ from seqlab.folder import START, TOKENIZER, WEIGHTS
 from seqlab.inputs import Tokens
 from seqlab.model import ModelConfig
 from seqlab.nn.positions import Learned, Rotary
-from seqlab.parts import EncoderConfig
-from seqlab.settings import Settings
-from seqlab.tasks import rules
-from seqlab.tasks.pretrain import Pretrain
+from seqlab.outputs import Vocabulary
+from seqlab.parts import EncoderConfig, Facts
+from seqlab.run import load, read_facts, read_settings
+from seqlab.settings import Settings, task_class
 from seqlab.training.checkpoint import first_names
-from seqlab.uses.run import read_facts, read_settings
 
 NEW = ("cross.", "cross_norm.", "encoder.weights", "encoder.scale", "segments.", "vocabulary.bias")
 """Weights of a body that may be new: attention to another memory, the mix of layers, segments."""
@@ -58,11 +57,10 @@ class Source:
     def model(self) -> ModelConfig:
         return self.settings.model
 
-    @property
-    def objective(self) -> str:
-        """What it was pretrained with; empty for a run of another task."""
-        task = self.settings.task
-        return task.objective if isinstance(task, Pretrain) else ""
+    @cached_property
+    def parts(self) -> Facts:
+        """What the data decided, as far as the parts of its model need it."""
+        return load(self.folder).answer.parts
 
     @cached_property
     def weights(self) -> dict[str, Tensor]:
@@ -76,91 +74,35 @@ class Source:
     # Settings --------------------------------------------------------------------------------------------------
 
     def adapt(self, tree: Tree, task: str) -> Tree:
-        """The settings of a task with this body put in: parts, tokenizer, marks and length come along."""
-        more = {"classify": self._under_classify, "translate": self._under_translate, "generate": self._under_generate}
-        if task == "pretrain":
-            mine = config.dump(self.settings)
-            kept = {part: mine[part] for part in ("model", "task", "decode")}
-            return placed(tree, {"data": self._data(), **kept})
-        if task not in more:
-            raise UserError(
-                what=f"--from can't be used with {task}.", why="The task has no place for a body.",
-                fix="It fits classify, translate, generate and pretrain.",
-            )
-        return placed(tree, {"data": self._data(), **more[task](dict(tree.get("transfer", {})).get("parts", "all"))})
-
-    def _data(self) -> Tree:
+        """The settings of a task with this body put in: parts, tokenizer and what stands around a text come along."""
         path = self.folder / TOKENIZER
         tokens = {"kind": FromRun.kind, "folder": str(self.folder), "mark": sha256(path)}
-        return {"tokens": tokens, "target_tokens": None}
+        adopted = task_class(task).adopt(self, dict(tree.get("transfer", {})).get("parts", "all"))
+        return placed(tree, {**adopted, "data": {"tokens": tokens, "target_tokens": None, **adopted.get("data", {})}})
 
-    def _under_classify(self, _: str) -> Tree:
-        reader, encoder = self._reader()
-        recurrent = not isinstance(encoder, Transformer)
-        reader = replace(reader, dropout=max(reader.dropout, rules.fine_tuning_dropout(recurrent)))
-        data: Tree = {} if recurrent else {"length": self._longest(encoder)}
-        marks = {"masked": "cls", "masked+next": "cls", "causal": "sep"}.get(self.objective, "none")
-        return {
-            "data": self._data() | data | {"marks": marks},
-            "model": {
-                "input": config.dump(reader), "encoder": config.dump(encoder), "places": None, "decoder": None,
-                "pool": {"kind": "mean"},    # by maximum recurrent bodies start later
-            },
-            "training": {"rate": rules.fine_tuning_rate(recurrent)},
-        }
-
-    def _reader(self) -> tuple[Tokens, EncoderConfig]:
+    def reader(self) -> tuple[Tokens, EncoderConfig]:
         """What reads; a decoder alone reads what it has written."""
         model = self.model
         if isinstance(model.input, Tokens) and model.encoder is not None:
-            segments = 2 if self.facts.parts.segments > 1 else None
-            return replace(model.input, segments=segments), seeing(model.encoder, mix=self.objective == "both-ways")
+            segments = 2 if self.parts.segments > 1 else None
+            halves = isinstance(model.places, Vocabulary) and model.places.halves    # each direction answered by itself
+            return replace(model.input, segments=segments), seeing(model.encoder, mix=halves)
         decoder = model.decoder
-        assert isinstance(decoder, WrittenConfig)
-        body: EncoderConfig = decoder.body    # type: ignore[attr-defined]
-        return Tokens(width=decoder.width, dropout=decoder.dropout, scale=decoder.width**-0.5), body.as_causal()
+        assert isinstance(decoder, WrittenConfig) and model.body is not None
+        return Tokens(width=decoder.width, dropout=decoder.dropout, scale=decoder.width**-0.5), model.body.as_causal()
 
-    def _longest(self, encoder: EncoderConfig) -> int:
-        """Pieces of a text that a Transformer reads under classify: what it has learnt to tell the places of, and with rotary
-        positions, which tell distances alone, at least so many that they learn some along.
+    def longest(self, encoder: EncoderConfig) -> int:
+        """Tokens of a text that a Transformer reads under another task.
+
+        What it has learnt to tell the places of; with rotary positions, which tell distances alone, at least so many that it
+        learns some along.
         """
-        task = self.settings.task
-        seen = task.context if isinstance(task, Pretrain) else self.settings.data.length
+        seen = self.settings.task.seen
         positions = encoder.positions if isinstance(encoder, Transformer) else None
-        if isinstance(positions, Rotary) and isinstance(task, Pretrain):
+        if isinstance(positions, Rotary) and seen is not None:
             return rules.fine_tuning_length(seen)
-        return min(seen, positions.length) if isinstance(positions, Learned) else seen
-
-    def _under_translate(self, parts: str) -> Tree:
-        model = self.model
-        tree: Tree = {"pool": None, "head": None, "places": None}
-        if parts in ("all", "encoder") and self.reads:
-            reader, encoder = self._reader()
-            tree |= {"input": config.dump(reader), "encoder": config.dump(encoder)}
-        if parts in ("all", "decoder") and self.writes:
-            tree["decoder"] = config.dump(model.decoder)
-        if "input" not in tree and "decoder" not in tree:
-            raise UserError(
-                what=f'transfer.parts is "{parts}", but {self.folder} has no {parts}.',
-                why=f"It only {'reads' if self.reads else 'writes'}.", fix="Set transfer.parts=all.",
-            )
-        width = model.input.width if isinstance(model.input, Tokens) else getattr(model.decoder, "width", 0)
-        tree.setdefault("decoder", {"width": width})
-        if "input" not in tree:
-            tree["input"] = {"width": width}
-        return {"data": self._data(), "model": tree, "training": {"rate": 1e-3}}
-
-    def _under_generate(self, _: str) -> Tree:
-        if not self.writes or self.reads:
-            raise UserError(
-                what=f"{self.folder} can't write by itself.",
-                why="It fills in or repairs a text that it reads; a language model only knows what came before.",
-                fix="Pretrain one that can: seqlab train pretrain texts.txt --model gpt",
-            )
-        tree = {"input": None, "encoder": None, "pool": None, "head": None, "places": None}
-        task = self.settings.task
-        context = {"context": task.context} if isinstance(task, Pretrain) else {}
-        return {"data": self._data(), "model": tree | {"decoder": config.dump(self.model.decoder)}, "task": context}
+        most = self.settings.data.length if seen is None else seen
+        return min(most, positions.length) if isinstance(positions, Learned) else most
 
     # Weights ---------------------------------------------------------------------------------------------------
 
@@ -195,15 +137,15 @@ class Source:
         return self.weights.get(name)
 
     def _renaming(self, settings: Settings) -> Renaming:
-        task, parts = settings.task.kind, settings.transfer.parts
-        if task == "pretrain":
+        model, parts = settings.model, settings.transfer.parts
+        if settings.task.goes_on:
             return (("", ""),)
-        if task == "generate":
+        if model.input is None:
             return (("decoder.", "decoder."),)
         reading = (("input.", "input."), ("encoder.", "encoder."))
-        if task == "classify":
+        if model.decoder is None:
             return reading if self.reads else (("input.embedding.", "decoder.embedding."), ("encoder.", "decoder.body."))
-        shared = (("input.embedding.", "decoder.embedding."),) if settings.model.shared is not False and not self.reads else ()
+        shared = (("input.embedding.", "decoder.embedding."),) if model.shared is not False and not self.reads else ()
         wanted: Renaming = ()
         if self.reads and parts != "decoder":
             wanted += reading

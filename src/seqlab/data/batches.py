@@ -6,8 +6,9 @@ work out the batches of all the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,10 @@ from seqlab.data.store import Ragged, pad
 from seqlab.seq import Nested, Seq
 
 Rows = NDArray[np.int64]
+Seeds = tuple[int, int]
+"""The seed of the run and the epoch: all that random choices follow from, beside the row itself."""
+FIXED: Seeds = (0, 0)
+Item = TypeVar("Item")
 
 JITTER = 0.1
 """How much longer a row may seem when rows are sorted by length: enough to give each epoch other batches."""
@@ -51,9 +56,16 @@ class Plan:
         self.beside = None if beside is None else np.asarray(beside, np.int64)
         self.longer = self.sizes if self.beside is None else np.maximum(self.sizes, self.beside)
         self.budget, self.seed, self.most_rows = budget, seed, most_rows
+        self._made: tuple[int, list[Rows]] | None = None
 
     def epoch(self, number: int) -> list[Rows]:
-        """The row numbers of each batch, every row once."""
+        """The row numbers of each batch; those of the epoch that was asked for last are at hand."""
+        if self._made is None or self._made[0] != number:
+            self._made = number, self.batches(number)
+        return self._made[1]
+
+    def batches(self, number: int) -> list[Rows]:
+        """The row numbers of each batch of an epoch, every row once."""
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
         noise = random.random(len(self.sizes))
         jittered = self.sizes * (1 + JITTER * noise) + noise
@@ -95,6 +107,18 @@ def cut(order: Rows, sizes: NDArray[np.int64], budget: int, most_rows: int | Non
         batches.append(order[start : start + count])
         start += count
     return batches
+
+
+def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of `size` items, the last one shorter."""
+    chunk: list[Item] = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
 
 
 def inputs(fields: Mapping[str, Ragged], rows: Rows) -> dict[str, Seq | Nested]:

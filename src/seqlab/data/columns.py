@@ -24,6 +24,10 @@ class Role(NamedTuple):
     """Whether without a usual name it is the first column that no other role has."""
 
 
+SECOND_TEXT = Role("text2", ("text2", "sentence2", "hypothesis"), required=False)
+"""The second of a pair of texts."""
+
+
 class Layout(NamedTuple):
     """What the columns of a file are."""
 

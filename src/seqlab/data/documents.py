@@ -102,7 +102,7 @@ class Pairs(Plan):
         """Whether two sentences have another before them in their document, so that there may be something to exchange."""
         return len(self.starts) - len(self.outer) > 1
 
-    def epoch(self, number: int) -> list[Rows]:
+    def batches(self, number: int) -> list[Rows]:
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
         cuts = list(self._stretches(random))
         rows = np.array([self._row(one, cuts[other]) for one, other in zip(cuts, self._whose(cuts, random), strict=True)])

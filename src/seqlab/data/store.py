@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from seqlab.errors import MachineError
 from seqlab.seq import Nested, Seq, mask_of
 
-FORMAT = 1
+FORMAT = 2
 """Number of the store's layout: a change makes old caches unused."""
 CACHE_BYTES = 20 * 2**30
 
@@ -268,13 +268,15 @@ class _Column:
 # The cache -----------------------------------------------------------------------------------------------------
 
 
-def fingerprint(files: Sequence[Path], settings: Any) -> str:
-    """A name for what comes from these files, by their contents, under these settings (a plain tree)."""
-    digest = hashlib.sha256(json.dumps([FORMAT, settings], sort_keys=True).encode())
-    for path in files:
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:32]
+def digest_of(path: Path) -> str:
+    """Hash of the contents of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fingerprint(digests: Sequence[str], settings: Any) -> str:
+    """A name for what comes from files with these hashes, under these settings (a plain tree)."""
+    return hashlib.sha256(json.dumps([FORMAT, settings, list(digests)], sort_keys=True).encode()).hexdigest()[:32]
 
 
 def cache_folder() -> Path:

@@ -34,7 +34,7 @@ TEXT = Role("text", ("text", "sentence", "content", "document", "word", "name", 
 # From files to pieces ------------------------------------------------------------------------------------------------
 
 
-class Text(Table):
+class RunningTable(Table):
     """Running text as a table: all files are one text, and its rows are the lines, each with its end.
 
     A file ends with the end of a line, unless it is the last. A line of more than 4,096 characters is several rows.
@@ -149,7 +149,7 @@ class Streams(Plan):
         super().__init__(np.full(self.rows, context), self.rows * context, seed)
         self.length, self.context = length, context
 
-    def epoch(self, number: int) -> list[Rows]:
+    def batches(self, number: int) -> list[Rows]:
         stretch = self.length // self.rows
         steps = -(-stretch // self.context)
         edges = np.rint(np.linspace(0, stretch, steps + 1)).astype(np.int64)
@@ -171,7 +171,7 @@ class Blocks(Plan):
         super().__init__(np.full(self.rows, self.context), self.rows * self.context, seed)
         self.length = length
 
-    def epoch(self, number: int) -> list[Rows]:
+    def batches(self, number: int) -> list[Rows]:
         random = _random(self.seed, number)
         count = max(1, self.length // self.context - 1)
         first = int(random.integers(self.length - count * self.context + 1))

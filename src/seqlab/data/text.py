@@ -106,18 +106,19 @@ class Tokenizer:
         found = [self.inner.token_to_id(piece) for piece in plain]
         return [UNK if number is None else number for number in found]
 
-    def joints(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which ids (V) can go on with a word, and which (V) can be gone on with: a word begins where not both are so.
+    def word_parts(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Two bool arrays over the vocabulary: `continues_word` and `can_continue`.
 
-        Where spaces are not kept among the pieces, each piece is a word.
+        A word starts at each token but those that continue a word behind a token that can be continued. Where spaces are
+        not kept among the tokens, each token is a word.
         """
-        within, open_ = np.zeros(self.size, bool), np.zeros(self.size, bool)
+        continues_word, can_continue = np.zeros(self.size, bool), np.zeros(self.size, bool)
         if self._plain is None:
             for piece, number in self.inner.get_vocab().items():
                 if number >= len(SPECIAL):
-                    within[number] = piece[0].isalnum() and piece[0] not in SPACES
-                    open_[number] = piece[-1].isalnum() and piece[-1] not in SPACES
-        return within, open_
+                    continues_word[number] = piece[0].isalnum() and piece[0] not in SPACES
+                    can_continue[number] = piece[-1].isalnum() and piece[-1] not in SPACES
+        return continues_word, can_continue
 
     def save(self, path: Path) -> None:
         path.write_text(self.inner.to_str(pretty=True), encoding="utf-8")

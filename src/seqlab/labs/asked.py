@@ -26,7 +26,7 @@ from seqlab.errors import UserError
 from seqlab.files import write_text
 from seqlab.labs.lab import train_once
 from seqlab.settings import Wishes
-from seqlab.tasks import classify
+from seqlab.tasks.classify import Classify
 from seqlab.training.progress import Progress
 
 Cells = dict[str, str]
@@ -117,7 +117,8 @@ def read_rows(data: Sequence[str], test: Sequence[str], reading: DataConfig) -> 
 
 
 def _read(names: Sequence[str], reading: DataConfig) -> list[Cells]:
-    return [dict(row.cells) for row in Table(names, reading, classify.roles(labelled=True)).rows()]
+    roles = [role for field in Classify().fields(reading) for role in field.roles()]
+    return [dict(row.cells) for row in Table(names, reading, roles).rows()]
 
 
 def _parted(rows: list[Cells], names: Sequence[str], most: int) -> tuple[list[Cells], list[Cells]]:

@@ -117,8 +117,9 @@ def cost(body: Path) -> dict[str, Any]:
     """What a pretraining was, from its files."""
     source = Source(body)
     last = json.loads((body / METRICS).read_text(encoding="utf-8").splitlines()[-1])
-    parameters = count_parameters(sketch(source.model, source.facts.parts))
-    return {"objective": source.objective, "parameters": parameters} | {key: last[key] for key in ("step", "tokens", "seconds")}
+    parameters = count_parameters(sketch(source.model, source.parts))
+    objective = getattr(source.settings.task, "objective", "")
+    return {"objective": objective, "parameters": parameters} | {key: last[key] for key in ("step", "tokens", "seconds")}
 
 
 def verdict(results: Results, counts: Sequence[int], one: str, two: str) -> str:

@@ -140,7 +140,8 @@ def verdict(results: Results, count: int) -> str:
 
 
 def notes(asked: Asked, source: Source) -> tuple[str, ...]:
-    objective = f", objective {source.objective}" if source.objective else ""
+    learnt = getattr(source.settings.task, "objective", "")
+    objective = f", objective {learnt}" if learnt else ""
     return (
         f"The body: {source.folder}{objective}. From scratch has its architecture, tokenizer and settings, and new weights.",
         "± is one standard deviation over seeds. A seed decides which rows are labelled, the new weights and the order of the "

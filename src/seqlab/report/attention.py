@@ -171,9 +171,17 @@ def _self_attention(tapes: Mapping[str, list[Tensor]], pieces: Pieces, alone: bo
         return []
     size = layers[-1].shape[-1]
     layers = [layer for layer in layers if layer.shape[-1] == size]                # a stride in between: only those after it
-    shown = grouped(flat(pieces), size)
+    received, *matrices = layer_maps(layers, grouped(flat(pieces), size))
+    return [received, *matrices] if alone else matrices
+
+
+def layer_maps(layers: Sequence[np.ndarray], pieces: Sequence[str]) -> list[Map]:
+    """What each piece receives on average, then a matrix (H Q K) a layer; nothing of no layers."""
+    if not layers:
+        return []
     received = np.mean([layer.mean(axis=(0, 1)) for layer in layers], axis=0)      # K: every query gives out 1 in all
-    maps = [Map(name="attention each piece receives, on average", kind="tokens", weights=received, pieces=shown)] if alone else []
+    shown = tuple(pieces)
+    maps = [Map(name="attention each piece receives, on average", kind="tokens", weights=received, pieces=shown)]
     for place, layer in enumerate(layers, 1):
         maps.append(Map(name=f"self-attention, layer {place}", kind="matrix", weights=layer, pieces=shown))
     return maps

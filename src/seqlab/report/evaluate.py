@@ -6,49 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Int, Num
+from jaxtyping import Int, Num
 
-from seqlab.metrics import F1, MAE, MSE, R2, Accuracy, MacroF1, Metric, Precision, Recall, bootstrap, confusion
-from seqlab.text_metrics import (
-    BitsPerCharacter,
-    Bleu,
-    Chrf,
-    HiddenAccuracy,
-    HiddenLoss,
-    NextAccuracy,
-    PerplexityPerWord,
-    PiecePerplexity,
-    PseudoBitsPerCharacter,
-    PseudoPerplexityPerWord,
-    PseudoPiecePerplexity,
-    References,
-    SacreMetric,
-    SequenceErrorRate,
-    Texts,
-    TokenErrorRate,
-    WrittenAccuracy,
-)
-
-SHARES: tuple[type[Metric], ...] = (
-    Accuracy, MacroF1, R2, TokenErrorRate, SequenceErrorRate, HiddenAccuracy, WrittenAccuracy, NextAccuracy,
-)    # fmt: skip
-HUNDREDS: tuple[type[Metric], ...] = (Bleu, Chrf)
-"""Metrics that run from 0 to 100."""
-OPEN: tuple[type[Metric], ...] = (
-    MSE, MAE, BitsPerCharacter, PerplexityPerWord, PiecePerplexity, PseudoBitsPerCharacter, PseudoPerplexityPerWord,
-    PseudoPiecePerplexity, HiddenLoss,
-)    # fmt: skip
-"""Metrics without an upper end."""
-METRICS: tuple[type[Metric], ...] = (*SHARES, *HUNDREDS, *OPEN)
-TITLES = {metric.name: metric.title for metric in METRICS}
-"""How a person writes the name of a metric."""
-LOWER = {metric.name for metric in METRICS if metric.better == "lower"}
-"""Metrics of which less is better."""
-POINTS = {metric.name: 100 for metric in SHARES} | {metric.name: 1 for metric in HUNDREDS}
-"""How many points a difference of 1 is, for metrics whose differences people call points."""
+from seqlab.metrics import F1, Accuracy, MacroF1, Metric, Precision, Recall, bootstrap, confusion
 
 
 @dataclass(frozen=True)
@@ -59,10 +22,22 @@ class Score:
     low: float
     high: float
     unit: str
+    title: str = ""
+    """How a person writes the name of the metric."""
+    lower: bool = False
+    """Whether less is better."""
+    scale: Literal["share", "hundred", "open"] = "open"
 
     @classmethod
     def of(cls, metric: Metric, counts: Num[np.ndarray, "N K"], times: Int[np.ndarray, " N"] | None = None) -> Score:
-        return cls(*bootstrap(metric, counts, times), metric.unit)
+        value, low, high = bootstrap(metric, counts, times)
+        return cls(value, low, high, metric.unit, metric.title, metric.better == "lower", metric.scale)
+
+    @classmethod
+    def of_json(cls, metric: Metric, tree: Mapping[str, Any]) -> Score:
+        """What `to_json` gave."""
+        value, low, high = (tree[name] for name in ("value", "low", "high"))
+        return cls(value, low, high, metric.unit, metric.title, metric.better == "lower", metric.scale)
 
     def to_json(self) -> dict[str, Any]:
         return {"value": self.value, "low": self.low, "high": self.high, "unit": self.unit}
@@ -75,14 +50,19 @@ class Score:
     def interval(self) -> str:
         return f"{self._write(self.low)} to {self._write(self.high)}"
 
+    @property
+    def points(self) -> int | None:
+        """How many points a difference of 1 is, where people call differences points."""
+        return {"share": 100, "hundred": 1}.get(self.scale)
+
     def __str__(self) -> str:
         return f"{self.shown} ({self.interval})"
 
     def _write(self, value: float) -> str:
         """Shares have three decimals, however small; what runs to 100 has one; errors keep their digits."""
-        if self.unit.startswith("0 to 100"):
+        if self.scale == "hundred":
             return f"{value:.1f}"
-        return f"{value:.3f}".replace("-0.000", "0.000") if "share" in self.unit or "F1" in self.unit else number(value)
+        return f"{value:.3f}".replace("-0.000", "0.000") if self.scale == "share" else number(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +80,7 @@ class ClassScores:
 class Scores:
     """All scores of one evaluation. Prints as a table."""
 
-    task: str
+    task: str = ""
     metrics: dict[str, Score]
     """By name; the first is the one that decides which model is better."""
     examples: int
@@ -113,6 +93,11 @@ class Scores:
     """Simpler answers to the same examples, by name: "majority", "bow"."""
     signatures: Mapping[str, str] = field(default_factory=dict)
     """By metric, what others need to know who want the same figure: sacreBLEU's signature."""
+
+    @property
+    def deciding(self) -> Score:
+        """Of the deciding metric."""
+        return self.metrics[self.main]
 
     @property
     def main(self) -> str:
@@ -149,7 +134,7 @@ class Scores:
         """Metric, value, interval, unit and the baselines' values, as text."""
         others = self.baselines.values()
         return [
-            (TITLES.get(name, name), score.shown, score.interval, score.unit, *(other.metrics[name].shown for other in others))
+            (score.title or name, score.shown, score.interval, score.unit, *(other.metrics[name].shown for other in others))
             for name, score in self.metrics.items()
         ]
 
@@ -162,7 +147,7 @@ class Scores:
         if self.per_class:
             parts.append(aligned([CLASS_HEADER, *class_rows(self.per_class)]))
         if self.signatures:
-            parts.append("\n".join(f"{TITLES[name]}: {signature}" for name, signature in self.signatures.items()))
+            parts.append("\n".join(f"{self.metrics[name].title}: {signature}" for name, signature in self.signatures.items()))
         return "\n\n".join([*parts, f"{self.examples:,} examples{self._time()}"])
 
     def _time(self) -> str:
@@ -178,114 +163,27 @@ class Scores:
 CLASS_HEADER = ("class", "examples", "precision", "recall", "F1")
 
 
-def evaluate_labels(
-    probabilities: Float[np.ndarray, "N C"],
-    meant: Int[np.ndarray, " N"],
-    labels: Sequence[str],
-    *,
-    task: str = "classify",
-    seconds: float = 0.0,
-    baselines: Mapping[str, Scores] | None = None,
-) -> Scores:
-    """Scores of the most probable labels. `meant` are places in `labels`."""
-    return score_labels(probabilities.argmax(axis=1), meant, labels, task=task, seconds=seconds, baselines=baselines)
-
-
 def score_labels(
-    said: Int[np.ndarray, " N"],
-    meant: Int[np.ndarray, " N"],
-    labels: Sequence[str],
-    *,
-    task: str = "classify",
-    seconds: float = 0.0,
-    baselines: Mapping[str, Scores] | None = None,
+    said: Int[np.ndarray, " N"], meant: Int[np.ndarray, " N"], labels: Sequence[str], metrics: Sequence[Metric] = (),
+    task: str = "",
 ) -> Scores:
-    """Scores of labels that were said. Examples with the same pair of labels count alike, so all runs over the matrix."""
+    """Scores of class numbers. Examples with the same pair of labels count alike, so all runs over the matrix."""
     matrix = confusion(said, meant, len(labels))
     means, says = np.nonzero(matrix)
     times = matrix[means, says]
-    metrics: list[Metric] = [Accuracy(), MacroF1(len(labels))]
+    metrics = metrics or [Accuracy(), MacroF1(len(labels))]
     kinds = (Precision, Recall, F1)
     totals = [[float(kind(c).score(times @ kind(c).count(says, means))) for kind in kinds] for c in range(len(labels))]
     return Scores(
         task=task,
         metrics={metric.name: Score.of(metric, metric.count(says, means), times) for metric in metrics},
         examples=len(meant),
-        seconds=seconds,
         labels=tuple(labels),
         per_class=tuple(
             ClassScores(label=label, examples=int(matrix[c].sum()), precision=totals[c][0], recall=totals[c][1], f1=totals[c][2])
             for c, label in enumerate(labels)
         ),
         confusion=matrix,
-        baselines=baselines or {},
-    )
-
-
-def evaluate_numbers(
-    said: Num[np.ndarray, " N"],
-    meant: Num[np.ndarray, " N"],
-    *,
-    centre: float = 0.0,
-    task: str = "classify",
-    seconds: float = 0.0,
-    baselines: Mapping[str, Scores] | None = None,
-) -> Scores:
-    """Scores of numbers. `centre` is any typical target, best the training mean: it keeps R² exact for large targets."""
-    return _evaluate([MSE(), MAE(), R2(centre)], said, meant, task, seconds, baselines)
-
-
-def evaluate_texts(
-    said: Texts,
-    meant: References,
-    metrics: Sequence[Metric] | None = None,
-    *,
-    task: str = "translate",
-    seconds: float = 0.0,
-    baselines: Mapping[str, Scores] | None = None,
-) -> Scores:
-    """Scores of texts against the references of each. `metrics`: the deciding one first; None: BLEU, then chrF."""
-    return _evaluate(metrics or [Bleu(), Chrf()], said, meant, task, seconds, baselines)
-
-
-def evaluate_language_model(
-    nats: Float[np.ndarray, " N"],
-    units: Int[np.ndarray, "N 2"],
-    metrics: Sequence[Metric] | None = None,
-    *,
-    task: str = "generate",
-    seconds: float = 0.0,
-    baselines: Mapping[str, Scores] | None = None,
-) -> Scores:
-    """Scores from the nats of each document, block or line, and its characters and words (`text_metrics.units_of`).
-
-    `metrics`: the deciding one first; None: bits per character, then perplexity per word.
-    """
-    return _evaluate(metrics or [BitsPerCharacter(), PerplexityPerWord()], nats, units, task, seconds, baselines)
-
-
-def evaluate_pieces(
-    said: Float[np.ndarray, "N ..."],
-    meant: Num[np.ndarray, "N K"],
-    metrics: Sequence[Metric],
-    *,
-    seconds: float = 0.0,
-    baselines: Mapping[str, Scores] | None = None,
-) -> Scores:
-    """Scores of a pretrained model: from the nats of sentences and their units, or from counts of pieces that were found."""
-    return _evaluate(metrics, said, meant, "pretrain", seconds, baselines)
-
-
-def _evaluate(
-    metrics: Sequence[Metric], said: Any, meant: Any, task: str, seconds: float, baselines: Mapping[str, Scores] | None
-) -> Scores:
-    return Scores(
-        task=task,
-        metrics={metric.name: Score.of(metric, metric.count(said, meant)) for metric in metrics},
-        examples=len(meant),
-        seconds=seconds,
-        baselines=baselines or {},
-        signatures={metric.name: metric.signature(meant) for metric in metrics if isinstance(metric, SacreMetric)},
     )
 
 
@@ -323,27 +221,14 @@ def score_by_length(
     ]
 
 
-def majority(
-    counts: Int[np.ndarray, " C"], meant: Int[np.ndarray, " N"], labels: Sequence[str], *, task: str = "classify"
-) -> Scores:
-    """Always the commonest label of the training data, whose counts these are."""
-    return score_labels(np.full(len(meant), int(counts.argmax())), meant, labels, task=task)
-
-
-def training_mean(mean: float, meant: Num[np.ndarray, " N"], *, task: str = "classify") -> Scores:
-    """Always the mean of the training targets."""
-    return evaluate_numbers(np.full(len(meant), mean), meant, centre=mean, task=task)
-
-
-def verdict(scores: Scores, name: str = "bow") -> str:
-    """One honest sentence about the model and one baseline."""
-    metric = scores.main
-    ours, theirs = scores.metrics[metric], scores.baselines[name].metrics[metric]
-    title, lower = TITLES.get(metric, metric), metric in LOWER
-    gain = theirs.value - ours.value if lower else ours.value - theirs.value
+def verdict(scores: Scores, name: str, advice: str = "use it") -> str:
+    """One honest sentence about the model and one baseline. `advice`: what to do where the baseline is better."""
+    ours, theirs = scores.deciding, scores.baselines[name].deciding
+    title = ours.title or scores.main
+    gain = theirs.value - ours.value if ours.lower else ours.value - theirs.value
     apart = ours.low > theirs.high or ours.high < theirs.low
-    if metric in POINTS:
-        amount = f"{POINTS[metric] * abs(gain):.1f} points of {title}"
+    if ours.points is not None:
+        amount = f"{ours.points * abs(gain):.1f} points of {title}"
     else:
         amount = f"{number(abs(gain))} {title}" if title.startswith("bits") else f"{number(abs(gain))} of {title}"
     doubt = "" if apart else " (the intervals overlap: more examples would tell for sure)"
@@ -351,7 +236,6 @@ def verdict(scores: Scores, name: str = "bow") -> str:
         return f"Level with {name} in {title}: prefer the cheaper of the two."
     if gain > 0:
         return f"Ahead of {name} by {amount}{doubt}."
-    advice = "train longer" if scores.task == "pretrain" else "use it"    # nobody puts n-grams under another task
     return f"{name} is better by {amount}: {advice}{doubt}."
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -11,56 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from seqlab.config import read_yaml
-from seqlab.errors import one_of
 from seqlab.files import write_text
 from seqlab.report import chart, confusion, html, maps
 from seqlab.report.attention import Explanation
 from seqlab.report.cost import Inspection
-from seqlab.report.evaluate import LOWER, TITLES, Score, Scores, duration, number, verdict
+from seqlab.report.evaluate import Score, Scores, duration, number, verdict
+from seqlab.report.words import Example, Words, WorstTable
 
 WORDS = {"train": "training", "valid": "validation"}
 """Splits whose names are not words."""
-COUNTED = {"translate": "pairs", "generate": "characters", "pretrain": "characters"}
-"""What the amounts of data are of, where they are not called examples."""
-SCORED = {"translate": "texts", "generate": "lines"}
-"""What is scored one by one, where it is not called an example."""
-PRETRAINED = {
-    "causal": "continues a text",
-    "masked": "fills the blanks of a text",
-    "masked+next": "fills the blanks of a text and says whether one text follows another",
-    "blank": "finds each word of a text from all around it",
-    "both-ways": "finds each word of a text from each of its sides",
-    "denoise": "repairs a text",
-}
-"""What a pretrained model does, by its objective."""
-BY = {"characters": "character by character", "words": "word by word"}
-"""How a language model writes, by the kind of its tokens; of other kinds, piece by piece."""
-LOGGED = {"token_error_rate": "valid_errors"}
-"""Metrics that metrics.jsonl calls otherwise than valid_ and their name."""
-SIMPLE = {
-    "copy": "the source as it is", "word table": "each word as it is most often translated",
-    "gram": "what most often followed the last few symbols",
-}    # fmt: skip
-"""Baselines that do not say by their names what they do."""
-
-
-def what_is_scored(task: str, metrics: Iterable[str], otherwise: str) -> str:
-    """What is scored one by one, told from the task or, of a pretrained model, from its metrics."""
-    if task != "pretrain":
-        return SCORED.get(task, otherwise)
-    found = {"next_accuracy": "pairs", "masked_accuracy": "blocks", "written_accuracy": "blocks"}
-    return next((found[name] for name in reversed(list(metrics)) if name in found), "sentences")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Example:
-    """An example that went wrong."""
-
-    text: str
-    meant: str
-    said: str
-    score: float
-    """Probability of the wrong label or piece; for numbers, the error; for translations, chrF; for text, how it surprised."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +27,8 @@ class Report:
     """All that the page and the model card tell."""
 
     title: str
+    words: Words
+    """What the task calls things."""
     scores: Scores
     """On the examples of `split`, with the baselines in it."""
     split: str
@@ -76,6 +37,10 @@ class Report:
     """config.yaml."""
     metrics: Sequence[Mapping[str, Any]] = ()
     """The rows of metrics.jsonl."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """What metrics are called there, where it is not valid_ and their name."""
+    does: Mapping[str, str] = field(default_factory=dict)
+    """What baselines do that do not say it by their names."""
     worst: Sequence[Example] = ()
     maps: Sequence[Explanation] = ()
     samples: Sequence[str] = ()
@@ -90,15 +55,6 @@ class Report:
     seconds: float = 0.0
     steps: int = 0
 
-    @property
-    def task(self) -> str:
-        return self.scores.task
-
-    @property
-    def number(self) -> bool:
-        """True when the answers are numbers, not labels or texts."""
-        return self.task == "classify" and not self.scores.labels
-
     @cached_property
     def settings(self) -> Mapping[str, Any]:
         return read_yaml(self.settings_text, "config.yaml")
@@ -111,58 +67,25 @@ class Report:
         return " → ".join([_part(part) for part in parts if part] + [_decoder(part) for part in [model.get("decoder")] if part])
 
     @property
-    def objective(self) -> str:
-        """Of a pretrained model: what it learnt."""
-        return str((self.settings.get("task") or {}).get("objective", "masked"))
-
-    @property
-    def purpose(self) -> str:
-        """What it does, in a sentence without an end."""
-        if self.task == "translate":
-            return "writes a text for a text"
-        if self.task == "generate":
-            tokens = (self.settings.get("data") or {}).get("tokens") or {}
-            return f"continues a text, {BY.get(str(tokens.get('kind')), 'piece by piece')}"
-        if self.task == "pretrain":
-            return PRETRAINED[self.objective] + "; it is meant to be put under other tasks"
-        if self.number:
-            return "predicts a number for a text"
-        labels = [f"“{label}”" for label in self.scores.labels]
-        if len(labels) > 8:
-            return f"predicts one of {len(labels)} labels for a text"
-        return f"predicts for a text {one_of(labels)}"
-
-    @property
-    def counted(self) -> str:
-        """What `rows` counts."""
-        return COUNTED.get(self.task, "examples")
-
-    @property
-    def scored(self) -> str:
-        """What was scored, one by one."""
-        return what_is_scored(self.task, self.scores.metrics, "examples")
-
-    @property
     def training(self) -> str:
         """How it was trained, in a sentence."""
         others = " and ".join(f"{count:,} {WORDS.get(name, name)}" for name, count in self.rows.items() if name != "train")
-        apart = f", with {others} {self.counted} kept apart" if others else ""
+        apart = f", with {others} {self.words.counted} kept apart" if others else ""
         took = f" in {duration(self.seconds)}" if self.seconds else ""
-        return f"Trained on {self.rows.get('train', 0):,} {self.counted}{apart}: {self.steps:,} steps{took}."
+        return f"Trained on {self.rows.get('train', 0):,} {self.words.counted}{apart}: {self.steps:,} steps{took}."
 
     @property
     def scored_on(self) -> str:
         """Which examples the scores are of, in a sentence or two."""
-        which = f"{self.scores.examples:,} {WORDS.get(self.split, self.split)} {self.scored}"
+        which = f"{self.scores.examples:,} {WORDS.get(self.split, self.split)} {self.words.scored}"
         chosen = ", though its best weights were chosen on them" if self.split == "valid" else ""
-        beam = (self.settings.get("decode") or {}).get("beam", 1)
-        how = f" Each was written with decode.beam={beam}." if self.task == "translate" else ""
+        how = f" {self.words.written}" if self.words.written else ""
         return f"Scored on {which} that it was not trained on{chosen}.{how}"
 
     @property
     def verdicts(self) -> list[str]:
         """An honest sentence for each baseline, the strongest first."""
-        return [verdict(self.scores, name) for name in reversed(list(self.scores.baselines))]
+        return [verdict(self.scores, name, self.words.when_behind) for name in reversed(list(self.scores.baselines))]
 
 
 def _part(settings: Mapping[str, Any]) -> str:
@@ -209,12 +132,13 @@ def _opening(report: Report) -> str:
     facts = [("parts", report.recipe)]
     if report.inspection:
         facts.append(("parameters", f"{report.inspection.total:,}"))
-    facts.append((f"{report.counted}: {' / '.join(report.rows)}", " / ".join(f"{count:,}" for count in report.rows.values())))
+    amounts = " / ".join(f"{count:,}" for count in report.rows.values())
+    facts.append((f"{report.words.counted}: {' / '.join(report.rows)}", amounts))
     facts += [("steps", f"{report.steps:,}"), ("time", duration(report.seconds) if report.seconds else "")]
     listed = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts if value)
     notes = "".join(f"<li>{escape(note)}</li>" for note in report.notes)
     return (
-        f"<h1>{escape(report.title)}</h1>\n<p>This model {escape(report.purpose)}.</p>\n<dl class='facts'>{listed}</dl>"
+        f"<h1>{escape(report.title)}</h1>\n<p>This model {escape(report.words.purpose)}.</p>\n<dl class='facts'>{listed}</dl>"
         + (f'<div class="card notes"><b>About the data</b><ul>{notes}</ul></div>' if notes else "")
     )
 
@@ -224,12 +148,12 @@ def _opening(report: Report) -> str:
 
 def _scores(report: Report) -> str:
     scores = report.scores
-    first, title = scores.metrics[scores.main], TITLES.get(scores.main, scores.main)
+    first, title = scores.deciding, scores.deciding.title
     strongest, *others = report.verdicts or [""]
     said = f"<p class='verdict'>{escape(strongest)}</p>" + "".join(f"<p class='soft'>{escape(one)}</p>" for one in others)
     everyone = {"this model": scores, **scores.baselines}
     bars = [_bar(name, one.metrics[scores.main], strong=one is scores) for name, one in everyone.items()]
-    share = scores.main not in LOWER and min(bar.low for bar in bars) >= 0 and max(bar.high for bar in bars) <= 1
+    share = not first.lower and min(bar.low for bar in bars) >= 0 and max(bar.high for bar in bars) <= 1
     drawn = chart.bar_chart(f"{title}, with 95 % intervals", bars, (0, 1) if share else None)
     return (
         '<h2>How good is it?</h2><div class="card lead">'
@@ -237,15 +161,15 @@ def _scores(report: Report) -> str:
         f"<span class='soft small'>{first.interval}</span></div>"
         f"<div>{said}<p class='soft small'>{escape(report.scored_on)}</p></div></div>"
         f'<div class="{"grid2" if len(scores.metrics) < 3 else ""}">'
-        f'<div class="card">{drawn}</div><div class="card">{_score_table(everyone)}</div></div>'
+        f'<div class="card">{drawn}</div><div class="card">{_score_table(everyone, report.does)}</div></div>'
     )
 
 
-def _score_table(everyone: Mapping[str, Scores]) -> str:
+def _score_table(everyone: Mapping[str, Scores], does: Mapping[str, str]) -> str:
     """A row for the model and each baseline, a column a metric; the interval stands below the value."""
     ours = next(iter(everyone.values()))
     metrics = ours.metrics
-    head = "".join(f"<th>{escape(TITLES.get(name, name))}</th>" for name in metrics)
+    head = "".join(f"<th>{escape(score.title)}</th>" for score in metrics.values())
     rows = "".join(
         f'<tr><td class="l">{escape(who)}</td>'
         + "".join(
@@ -255,16 +179,12 @@ def _score_table(everyone: Mapping[str, Scores]) -> str:
         + "</tr>"
         for who, scores in everyone.items()
     )
-    titles = {name: TITLES.get(name, name) for name in metrics}
-    units = "; ".join(
-        one.unit if one.unit.startswith(titles[name]) else f"{titles[name]}: {one.unit}" for name, one in metrics.items()
-    )
-    less = [title for name, title in titles.items() if name in LOWER]
+    units = "; ".join(one.unit if one.unit.startswith(one.title) else f"{one.title}: {one.unit}" for one in metrics.values())
+    less = [one.title for one in metrics.values() if one.lower]
     better = f" Of {' and '.join(less)}, less is better." if less else ""
-    simple = {who: SIMPLE.get(who) or SIMPLE.get(who.rpartition("-")[2]) for who in everyone}
-    told = "; ".join(f"{who} ({does})" for who, does in simple.items() if does)
+    told = "; ".join(f"{who} ({does[who]})" for who in everyone if does.get(who))
     beside = f" Beside the model: {told}." if told else ""
-    signed = "".join(f"<br>{escape(TITLES[name])}: {escape(text)}" for name, text in ours.signatures.items())
+    signed = "".join(f"<br>{escape(metrics[name].title)}: {escape(text)}" for name, text in ours.signatures.items())
     return (
         f'<table class="wide"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>'
         f'<p class="small soft">Below each value its 95 % interval (bootstrap). {escape(units)}.{escape(better + beside)}</p>'
@@ -292,9 +212,10 @@ def _curves(report: Report) -> str:
     steps = [float(row["step"]) for row in metrics if "step" in row]
     if not steps:
         return ""
-    names = list(report.scores.metrics)[: 1 if report.task == "classify" else None]
-    keys = {name: LOGGED.get(name, f"valid_{name}") for name in names}
-    kept = _kept(metrics, keys[names[0]], -1.0 if names[0] in LOWER else 1.0)
+    scored = report.scores.metrics
+    names = list(scored)[: report.words.drawn]
+    keys = {name: report.keys.get(name, f"valid_{name}") for name in names}
+    kept = _kept(metrics, keys[names[0]], -1.0 if scored[names[0]].lower else 1.0)
     span = (0.0, max(steps))
     marked = {name: key for name, key in keys.items() if _finite(kept, key)}
     bests = {name: (float(kept["step"]), float(kept[key])) for name, key in marked.items()}
@@ -305,7 +226,7 @@ def _curves(report: Report) -> str:
         best = bests.get(name)
         curve = _curve(metrics, key, "valid")
         if curve.points:
-            drawn.append(chart.line_chart(TITLES.get(name, name), [curve], span=span, best=best, log="perplexity" in name))
+            drawn.append(chart.line_chart(scored[name].title, [curve], span=span, best=best, log="perplexity" in name))
     if len(drawn) % 2:    # one more makes two rows of two
         drawn.append(chart.line_chart("learning rate", [_curve(metrics, "rate", "")], span=span))
     cards = "".join(f'<div class="card">{one}</div>' for one in drawn if one)
@@ -331,11 +252,11 @@ def _lengths(report: Report) -> str:
     if not report.by_length:
         return ""
     main = report.scores.main
-    title = TITLES.get(main, main)
+    title = report.scores.deciding.title
     found = {name: scores.metrics[main] for name, scores in report.by_length.items()}
     drawn = chart.bar_chart(f"{title} by length of the source", [_bar(name, one, True) for name, one in found.items()])
     rows = [(name, f"{report.by_length[name].examples:,}", one.shown, one.interval) for name, one in found.items()]
-    listed = html.table(("source", report.scored, title, "95 % interval"), rows, wide=True)
+    listed = html.table(("source", report.words.scored, title, "95 % interval"), rows, wide=True)
     return (
         '<h2>Is it worse with long texts?</h2><div class="grid2">'
         f'<div class="card">{drawn}</div><div class="card">{listed}</div></div>'
@@ -345,10 +266,10 @@ def _lengths(report: Report) -> str:
 def _worst(report: Report) -> str:
     if not report.worst:
         return ""
-    kind = _worst_kind(report)
-    title, header, note = _WORST[kind]
+    table = report.words.worst
+    header = table.header
     cells = [
-        (one.text, *((one.meant, one.said) if "meant" in header else ()), _worst_score(kind, one.score)) for one in report.worst
+        (one.text, *((one.meant, one.said) if table.compares else ()), _worst_score(table, one.score)) for one in report.worst
     ]
     last = len(header) - 1
     head = "".join(f"<th{' class=l' if place < last else ''}>{name}</th>" for place, name in enumerate(header))
@@ -359,46 +280,13 @@ def _worst(report: Report) -> str:
         for row in cells
     )
     return (
-        f'<h2>{title}</h2><div class="card"><table class="wide worst {report.task}"><thead><tr>{head}</tr></thead>'
-        f'<tbody>{rows}</tbody></table></div><p class="small soft">{note}</p>'
+        f'<h2>{table.title}</h2><div class="card"><table class="wide worst{" texts" if table.wide else ""}">'
+        f'<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div><p class="small soft">{table.note}</p>'
     )
 
 
-def _worst_kind(report: Report) -> str:
-    """Which of the tables below it is."""
-    if report.task != "pretrain":
-        return "number" if report.number else report.task
-    return {"masked_accuracy": "masked", "written_accuracy": "denoise"}.get([*report.scores.metrics][1], "sentences")
-
-
-def _worst_score(kind: str, score: float) -> str:
-    return f"{score:.1f}" if kind == "translate" else f"{score:.2f}" if kind in ("generate", "sentences") else number(score)
-
-
-_OFTEN = "Often these are mistakes in the data, or texts that say too little: worth reading first."
-_UNFORESEEN = "Names, other languages and mistakes in the data are what a language model does not foresee: worth reading first."
-_WORST = {
-    "classify": ("The mistakes it is surest of", ("text", "meant", "said", "sure of it"), _OFTEN),
-    "number": ("The largest errors", ("text", "meant", "said", "error"), _OFTEN),
-    "translate": (
-        "The worst translations",
-        ("source", "meant", "said", "chrF"),
-        "By chrF of the single text. Often these are mistakes in the data, or right in other words: worth reading first.",
-    ),
-    "generate": (
-        "What surprised it most",
-        ("line", "bits per character"),
-        _UNFORESEEN,
-    ),
-    "sentences": ("What surprised it most", ("sentence", "bits per character"), _UNFORESEEN),
-    "masked": (
-        "The mistakes it is surest of",
-        ("text", "meant", "said", "sure of it"),
-        "Of the first blocks that were scored. The missing piece is a word or a part of one; what it says is often as right.",
-    ),
-    "denoise": ("What it repaired worst", ("text", "nats per piece"), "By the loss over the whole block, which it read spoilt."),
-}
-"""By task: the title, the header and what to think of it."""
+def _worst_score(table: WorstTable, score: float) -> str:
+    return number(score) if table.digits is None else f"{score:.{table.digits}f}"
 
 
 def _samples(samples: Sequence[str]) -> str:

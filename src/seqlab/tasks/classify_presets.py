@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from seqlab import rules
 from seqlab.config import Tree
-from seqlab.tasks import rules
 from seqlab.tasks.task import Size
 
 
@@ -26,7 +26,7 @@ def presets(size: Size) -> dict[str, Tree]:
     return {
         "bow": {
             "model": model({"kind": "bag"}, {"kind": "none"}, {"kind": "mean"}) | {"head": {"kind": "direct"}},
-            "training": {"rate": 0.03, "weight_decay": 0.1, "clip": 1e3, "batch_tokens": grams},
+            "training": rules.BAG_TRAINING | {"batch_tokens": grams},
         },
         "rnn": {"model": model(tokens, {"kind": "rnn", **state}, {"kind": "mean"}), "training": {"rate": 1e-3}},
         "gru": {"model": model(tokens, {"kind": "gru", **state}, {"kind": "mean"})},

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from seqlab import rules
 from seqlab.config import Tree
-from seqlab.tasks import rules
 from seqlab.tasks.task import Size
 
 PUBLISHED = {"gpt-1": 40_478, "gpt-2-small": 50_257, "gpt-2": 50_257, "gpt-3": 50_257}

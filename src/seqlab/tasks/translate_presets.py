@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from seqlab import rules
 from seqlab.config import Tree
-from seqlab.tasks import rules
 from seqlab.tasks.task import Size
 
 

@@ -18,20 +18,20 @@ import torch
 from torch import Tensor, nn
 
 from seqlab.config import Count, NotNegative, Positive, PositiveFloat, Share
-from seqlab.data.batches import Plan, Position
+from seqlab.data.batches import Plan, Position, Seeds
 from seqlab.errors import MachineError, Stopped, UserError
 from seqlab.files import clear_unfinished, disk_trouble, write_text
 from seqlab.folder import METRICS
 from seqlab.memory import keep_big_blocks
 from seqlab.parts import Batch, Objective, Output, State
 from seqlab.report.evaluate import duration
-from seqlab.tasks.task import Chance, Checked
 from seqlab.training.budget import Budget
 from seqlab.training.checkpoint import Checkpoints, fill, optimiser_tensors, restore_optimiser, save_weights, weights_of
 from seqlab.training.crew import Crew
 from seqlab.training.layering import Layering
 from seqlab.training.optim import Average, Decay, Kind, make_optimiser, rate_factor
 from seqlab.training.progress import Progress, thousands
+from seqlab.training.validation import Validation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,8 +134,8 @@ class Training:
         objectives: list[tuple[float, Objective]],
         config: TrainConfig,
         plan: Plan,
-        load: Callable[[np.ndarray, Chance], Batch],
-        validate: Callable[[nn.Module], Checked],
+        load: Callable[[np.ndarray, Seeds], Batch],
+        validate: Callable[[nn.Module], Validation],
         budget: Budget,
         folder: Path,
         progress: Progress,

@@ -12,23 +12,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from seqlab.answers.answer import Prediction
 from seqlab.config import RawText, build, dump, override, parse_overrides
 from seqlab.errors import UserError
+from seqlab.fields.field import Text
 from seqlab.files import written_beside
 from seqlab.folder import CONFIG
 from seqlab.model import Model, sketch
 from seqlab.report.cost import inspect_model, measure
 from seqlab.request import of_model, refuse_no_data, task_of
-from seqlab.run import load
-from seqlab.settings import PRESETS, Settings, Wishes
-from seqlab.tasks import generate_presets, pretrain_presets
+from seqlab.run import Ask, Run, load
+from seqlab.settings import Settings, Wishes, task_classes
+from seqlab.tasks import DEFAULT
+from seqlab.tasks.prepare import Files
 from seqlab.tasks.task import Size
-from seqlab.uses.generate import GenerateRun
-from seqlab.uses.run import Answer, Ask, Run, Text
 
 FORMATS = (".csv", ".tsv", ".jsonl")
-VOCABULARIES = generate_presets.PUBLISHED | pretrain_presets.PUBLISHED
-"""Symbols of the published vocabularies, for `inspect` without data."""
 
 
 def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool, ask: Ask) -> None:
@@ -36,7 +35,7 @@ def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool,
     run = load(folder)
     texts = [word for word in words if not SETTING.match(word)]
     settings = parse_overrides([word for word in words if SETTING.match(word)])
-    if isinstance(run, GenerateRun) and ask == "answer":
+    if run.answer.begins and ask == "answer":
         texts = texts or [""]    # from nothing
     if not texts:
         raise UserError(
@@ -45,10 +44,11 @@ def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool,
             fix=f'Write: seqlab predict {folder} "{run.example}"\n'
             f"or: seqlab predict {folder} --input file.csv --output answers.csv",
         )
-    if isinstance(run, GenerateRun) and len(texts) == 1 and sys.stdout.isatty() and not (output or as_json) and ask == "answer":
+    alone = len(texts) == 1 and ask == "answer" and not (output or as_json)
+    if run.answer.begins and alone and sys.stdout.isatty():
         write_on(run, texts[0], settings)
         return
-    given = [text if isinstance(run, GenerateRun) else as_text(text) for text in texts]
+    given = [as_text(text) if run.answer.joins else text for text in texts]
     answers = run.answers(ask, given, settings)
     if output:
         rows = [{"text": text} | answer.columns() for text, answer in zip(texts, answers, strict=True)]
@@ -65,12 +65,12 @@ SETTING = re.compile(r"(task|data|model|training|decode)(\.\w+)+=")
 """How a setting begins where it stands among texts."""
 
 
-def beside(run: Run, answer: Answer, text: str) -> str:
+def beside(run: Run, answer: Prediction, text: str) -> str:
     """An answer and, unless it is a text of its own, what it is for."""
-    return f"{answer.shown()}\t{text}" if run.echoes else answer.shown()
+    return f"{answer.shown()}\t{text}" if run.answer.echoes else answer.shown()
 
 
-def write_on(run: GenerateRun, prompt: str, settings: dict[str, Any]) -> None:
+def write_on(run: Run, prompt: str, settings: dict[str, Any]) -> None:
     """The prompt and what follows, piece by piece as it is written."""
     if run.decoding(settings).beam > 1:
         print(run.predict([prompt], settings)[0].shown())
@@ -93,7 +93,7 @@ def predict_file(folder: str, source: str, output: str, as_json: bool, ask: Ask,
         print(f"{count:,} answers in {output}")
         print(f"Next: seqlab evaluate {folder} {run.task.data_example}", file=sys.stderr)
         return
-    role = run.roles(labelled=False)[0].name
+    role = run.reads.roles()[0].name
     for row, answer in answered:
         print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else beside(run, answer, row.cells[role]))
 
@@ -121,8 +121,9 @@ def inspect_named(
         if value is not None and value < 1:
             fix = f"For instance: --{option} 2"
             raise UserError(what=f"--{option} is {value}.", why="There is at least one of them.", fix=fix)
-    symbols = sizes["vocabulary"] or VOCABULARIES.get(name, 30_000)
-    task = task or task_of(name, {task: presets(Size()) for task, presets in PRESETS.items()})
+    published = {preset: count for kind in task_classes().values() for preset, count in kind.published.items()}
+    symbols = sizes["vocabulary"] or published.get(name, 30_000)
+    task = task or task_of(name, {task: kind.presets(Size()) for task, kind in task_classes().items()}, DEFAULT.kind)
     model = _sketched(name, task, parse_overrides(settings), symbols, sizes["classes"] or 2)
     inspection = inspect_model(model, sizes["length"] or 128, tokens)
     if as_json:
@@ -142,7 +143,7 @@ def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, 
     if (Path(name) / CONFIG).exists():
         run = load(name)
         changed = override(dump(run.settings), overrides, Settings)
-        return sketch(build(Settings, changed, name).model, run.facts.parts)
+        return sketch(build(Settings, changed, name).model, run.answer.parts)
     settings = Wishes.of(of_model(name, task, overrides)).settings()
     return sketch(settings.model, settings.task.imagined(vocabulary, classes))
 
@@ -152,7 +153,7 @@ def check_data(wishes: Wishes) -> tuple[list[str], bool]:
     settings = wishes.settings()
     task = settings.task
     refuse_no_data(settings.data.train, "check", task.kind, task.data_example)
-    files = task.look(settings.data, keep_all_faults=True)
+    files = Files(task, settings.data, keep_all_faults=True)
     told = [f"{key}={value}" for key, value in (wishes.overrides or {}).items() if isinstance(value, RawText)]
     more = [f"--{split} {names[0]}" for split, names in (("valid", settings.data.valid), ("test", settings.data.test)) if names]
     command = " ".join([f"seqlab train {task.kind}", *settings.data.train, *more, *told])

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import torch
 
-from seqlab.data.text import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL, UNK
+from seqlab.answers.searching import NEVER
+from seqlab.data.text import EOS, SPECIAL, Tokenizer
 from seqlab.decode import DecodeConfig, Found, Marks, decode, decode_all, stream
 from seqlab.likelihood import decoder_of
 from seqlab.model import Model, device_of
 
-MARKS = (PAD, UNK, SEP, CLS, MASK, BOS)
-"""Ids that are never written."""
 ROWS = 64
 """Texts that are continued together."""
 STEP = 1_000_003
@@ -39,7 +38,7 @@ class Pen:
     def marks(self, config: DecodeConfig) -> Marks:
         """With repetition ruled out or priced, the end stays possible: at last there may be nothing else to write."""
         free = config.no_repeat or config.repetition_penalty > 1
-        return Marks(start=self.start, end=EOS, banned=(*MARKS, EOS) if self.endless and not free else MARKS)
+        return Marks(start=self.start, end=EOS, banned=(*NEVER, EOS) if self.endless and not free else NEVER)
 
     def opened(self, prompt: Sequence[int]) -> list[int]:
         return [self.start, *(number for number in prompt if number >= len(SPECIAL))]    # the unknown is passed over
@@ -112,3 +111,8 @@ def _alike(fed: Sequence[Sequence[int]]) -> list[list[int]]:
             batches.append([])
         batches[-1].append(place)
     return batches
+
+
+def text_after(tokenizer: Tokenizer, given: Sequence[int], more: Sequence[int]) -> str:
+    """The text of ids that follow others: what stands between depends on both."""
+    return tokenizer.decode([*given, *more])[len(tokenizer.decode(given)) :]

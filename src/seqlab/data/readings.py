@@ -10,11 +10,12 @@ A `Reading` is learnt from the training texts, saved in the run, and turns texts
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from seqlab.data import sentences
 from seqlab.data.grams import Document, Grams
 from seqlab.data.read import DataConfig
 from seqlab.data.store import Ragged, concatenate, marked, offsets_of
-from seqlab.data.text import CLS, SEP, SPECIAL, Characters, Tokenizer, sample
+from seqlab.data.text import CLS, EOS, SEP, SPECIAL, Characters, Tokenizer, sample
 from seqlab.folder import TOKENIZER
 
 CHARACTERS = "tokenizer.characters.json"
@@ -44,8 +45,11 @@ class Encoded:
 class Reading(ABC):
     """One way to turn texts into fields. It is ready after `train` or `load`."""
 
-    def __init__(self, config: DataConfig, pair: bool, outputs: int) -> None:
-        self.config, self.pair, self.outputs = config, pair, outputs
+    names: ClassVar[tuple[str, ...]] = ("text",)
+    """The fields that it makes, at the most."""
+
+    def __init__(self, config: DataConfig, outputs: int, ends: bool) -> None:
+        self.config, self.outputs, self.ends = config, outputs, ends
 
     @property
     @abstractmethod
@@ -76,17 +80,19 @@ class Reading(ABC):
     def load(self, folder: Path) -> Reading: ...
 
 
-def reading(reads: str, config: DataConfig, *, pair: bool = False, outputs: int = 2) -> Reading:
+def reading(reads: str, config: DataConfig, *, outputs: int = 2, ends: bool = False) -> Reading:
     """The reading for an input that reads tokens, sentences, characters or grams. It has yet to be trained or loaded.
 
-    pair: whether an example is two texts. outputs: how many numbers the model gives, which bounds the table of grams.
+    outputs: how many numbers the model gives, which bounds the table of grams. ends: texts are kept whole, and [EOS] stands
+    after each, as where another text is written for it.
     """
-    return READINGS[reads](config, pair, outputs)
+    return READINGS[reads](config, outputs, ends)
 
 
 class TokensReading(Reading):
     """Pieces in a row; of a long text a third of what is kept comes from its head, the rest from its tail."""
 
+    names: ClassVar[tuple[str, ...]] = ("text", "segments")
     tokenizer: Tokenizer
 
     @property
@@ -111,11 +117,15 @@ class TokensReading(Reading):
     @property
     def _marks(self) -> tuple[list[int], list[int]]:
         """What stands before and after a text, or a pair of texts."""
+        if self.ends:
+            return [], [EOS]
         return {"none": ([], []), "cls": ([CLS], [SEP]), "sep": ([SEP], [SEP])}[self.config.marks]
 
     @property
     def _room(self) -> int:
         """Pieces that are kept beside the marks."""
+        if self.ends:
+            return sys.maxsize
         return max(3, self.config.length - sum(map(len, self._marks)))
 
     def pieces(self, text: str, text2: str | None = None) -> list[list[str]]:
@@ -184,6 +194,7 @@ class SentencesReading(TokensReading):
 class CharactersReading(TokensReading):
     """Words, and the characters of each word as it is written."""
 
+    names: ClassVar[tuple[str, ...]] = ("text", "segments", "characters")
     characters: Tokenizer
 
     @property
@@ -220,6 +231,7 @@ class CharactersReading(TokensReading):
 class GramsReading(Reading):
     """Hashed 1-2-grams of words, or of letters where tokens are characters, with TF-IDF weights. Texts are read whole."""
 
+    names: ClassVar[tuple[str, ...]] = ("grams", "weights")
     grams: Grams
 
     @property

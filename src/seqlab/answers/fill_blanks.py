@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float
 from tokenizers import decoders
 from torch import Tensor
 
-from seqlab.data.batches import Rows, in_order
+from seqlab.answers.exercises import INFERENCE_TOKENS, answered, padded
+from seqlab.data.batches import Rows, chunks, in_order
 from seqlab.data.corrupt import FIRST
 from seqlab.data.text import CLS, MASK, SEP, SPECIAL, Tokenizer
 from seqlab.errors import UserError
@@ -21,8 +22,6 @@ from seqlab.inference import predicted
 from seqlab.model import Model
 from seqlab.parts import Batch, Output, Places, Reply
 from seqlab.seq import Nested, Seq
-from seqlab.tasks.exercises import INFERENCE_TOKENS, answered, padded
-from seqlab.tasks.task import chunks
 
 BLANK = SPECIAL[MASK]
 RANKED = 5
@@ -58,7 +57,7 @@ class Candidate:
     score: float
 
 
-class Words:
+class TokenTexts:
     """What the pieces of a vocabulary are as text."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -290,7 +289,7 @@ def piece_scores(reply: Reply) -> Float[Tensor, "P V"]:
     return logs.masked_fill(marks, -torch.inf)
 
 
-def fill_all(model: Model, words: Words, texts: Sequence[Cloze], room: int) -> list[tuple[Said, int]]:
+def fill_all(model: Model, tokens: TokenTexts, texts: Sequence[Cloze], room: int) -> list[tuple[Said, int]]:
     """Candidates for the blanks of texts without marks around them, and how many pieces of each text were left out.
 
     A model that has never seen a mask fills the blanks from left to right: each is asked for with the best pieces in those
@@ -303,7 +302,7 @@ def fill_all(model: Model, words: Words, texts: Sequence[Cloze], room: int) -> l
         rows = [next_blank(cut[row], [best[0].id for best in found[row]]) for row in asked]
 
         def rank(place: int, _: int, chances: np.ndarray) -> tuple[Candidate, ...]:
-            return words.ranked(chances, words.fits(texts[asked[place]], number))    # noqa: B023 it is called before they change
+            return tokens.ranked(chances, tokens.fits(texts[asked[place]], number))    # noqa: B023 it is called before they change
 
         for row, said in zip(asked, ask(model, rows, rank), strict=True):
             found[row].append(said.blanks[0])

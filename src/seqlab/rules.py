@@ -56,6 +56,12 @@ def usual_decay(optimiser: str) -> float:
     return {"adamw": 0.01, "sgd": 0.0}[optimiser]
 
 
+STRETCH = 2.0
+"""So many times the usual passes over the data are made at the most, where the budget is in minutes."""
+BAG_TRAINING: Tree = {"rate": 0.03, "weight_decay": 0.1, "clip": 1e3}
+"""A linear model over n-grams bears a high rate, and gradients of any length; it needs a pull towards zero."""
+
+
 # classify ---------------------------------------------------------------------------------------------------
 
 

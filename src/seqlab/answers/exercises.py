@@ -10,14 +10,14 @@ Chance follows from the seed of the run, the epoch and the row alone, so that ne
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from seqlab.data.batches import Plan, in_order
+from seqlab.answers.answer import Exercise
+from seqlab.data.batches import FIXED, Plan, Seeds, in_order
 from seqlab.data.corrupt import Masked, Noise, corrupt, mask, row_random
 from seqlab.data.documents import A_SIZE, A_START, B_SIZE, B_START, NEXT, Pairs, sentence_starts
 from seqlab.data.store import Ragged
@@ -27,7 +27,6 @@ from seqlab.errors import UserError
 from seqlab.likelihood import judge
 from seqlab.parts import Batch, Output, Places, meant
 from seqlab.seq import Seq, mask_of
-from seqlab.tasks.task import NO_CHANCE, Chance
 
 INFERENCE_TOKENS = 8_192
 """Padded ids in a batch when nothing has to be kept for a backward pass."""
@@ -36,24 +35,23 @@ SHORT = 0.1
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """What an exercise has to know of the vocabulary."""
+class Vocabulary:
+    """What an exercise has to know of the tokens."""
 
     symbols: int
-    within: np.ndarray
-    """V: True for a piece that goes on with a word if the piece before it can be gone on with, ..."""
-    open: np.ndarray
-    """... V: True for a piece that can be gone on with."""
+    continues_word: np.ndarray
+    """V: True for a token that does not start a word by itself, if the token before it can be continued."""
+    can_continue: np.ndarray
+    """V: True for a token that a next one may extend."""
 
     @staticmethod
-    def of(tokenizer: Tokenizer) -> Pieces:
-        within, open_ = tokenizer.joints()
-        return Pieces(tokenizer.size, within, open_)
+    def of(tokenizer: Tokenizer) -> Vocabulary:
+        return Vocabulary(tokenizer.size, *tokenizer.word_parts())
 
     def begins(self, ids: np.ndarray) -> np.ndarray:
         """Where a word begins."""
-        before = np.concatenate([[False], self.open[ids[:-1]]])
-        begins: np.ndarray = ~(self.within[ids] & before)
+        before = np.concatenate([[False], self.can_continue[ids[:-1]]])
+        begins: np.ndarray = ~(self.continues_word[ids] & before)
         return begins
 
 
@@ -68,11 +66,11 @@ class Noises:
 
 
 @dataclass(frozen=True)
-class Exercise(ABC):
+class DocumentExercise(Exercise):
     """Batches out of documents (nested: sentences of ids)."""
 
     text: Ragged
-    pieces: Pieces
+    vocabulary: Vocabulary
     context: int
     """Ids that are seen at once, marks included."""
     noises: Noises
@@ -86,10 +84,6 @@ class Exercise(ABC):
 
     def plan(self, budget: int, seed: int) -> Plan:
         return Blocks(self.length, self.context - self.marks, budget // self.context, seed)
-
-    @abstractmethod
-    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
-        """These rows of the plan."""
 
     def fixed(self, most: int | None) -> Iterator[np.ndarray]:
         """The text from its beginning on, block after block, up to so many ids: to compare models on. A row a block."""
@@ -105,12 +99,12 @@ class Exercise(ABC):
         return np.asarray(self.text.values[row[START] : row[START] + row[WIDTH]], np.int64)
 
 
-class Continue(Exercise):
+class Continue(DocumentExercise):
     """Foresee each id from those before it; [SEP] stands before the first."""
 
     marks = 0
 
-    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+    def batch(self, rows: np.ndarray, seeds: Seeds = FIXED) -> Batch:
         if len(np.unique(rows[:, WIDTH])) == 1:
             ids = torch.from_numpy(stretches(self.text.values, rows, SEP))
             written = Seq(ids, torch.ones(ids.shape, dtype=torch.bool))
@@ -120,16 +114,16 @@ class Continue(Exercise):
         return Batch({}, torch.from_numpy(rows[:, START]), {"written": written})
 
 
-class Blanks(Exercise):
+class Blanks(DocumentExercise):
     """[CLS] text [SEP], some pieces of it masked."""
 
-    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+    def batch(self, rows: np.ndarray, seeds: Seeds = FIXED) -> Batch:
         texts = [np.concatenate([[CLS], self.ids(row), [SEP]]) for row in rows]
-        return self.masked(texts, rows[:, START], chance)
+        return self.masked(texts, rows[:, START], seeds)
 
-    def masked(self, texts: Sequence[np.ndarray], numbers: np.ndarray, chance: Chance) -> Batch:
+    def masked(self, texts: Sequence[np.ndarray], numbers: np.ndarray, seeds: Seeds) -> Batch:
         """Texts, each with some of its pieces hidden by chance."""
-        made = [self._mask(ids, row_random(*chance, int(number))) for ids, number in zip(texts, numbers, strict=True)]
+        made = [self._mask(ids, row_random(*seeds, int(number))) for ids, number in zip(texts, numbers, strict=True)]
         shown = padded([one.shown for one in made])
         width = shown.mask.shape[1]
         places = np.concatenate([row * width + one.places for row, one in enumerate(made)])
@@ -137,8 +131,8 @@ class Blanks(Exercise):
         return Batch({"text": shown}, torch.from_numpy(numbers), {"places": Places(torch.from_numpy(places), answers)})
 
     def _mask(self, ids: np.ndarray, random: np.random.Generator) -> Masked:
-        begins = self.pieces.begins(ids) if self.noises.whole_words else None
-        return mask(ids, random, share=self.noises.share, symbols=self.pieces.symbols, begins=begins)
+        begins = self.vocabulary.begins(ids) if self.noises.whole_words else None
+        return mask(ids, random, share=self.noises.share, symbols=self.vocabulary.symbols, begins=begins)
 
 
 class PairedBlanks(Blanks):
@@ -154,7 +148,7 @@ class PairedBlanks(Blanks):
             )
         return plan
 
-    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+    def batch(self, rows: np.ndarray, seeds: Seeds = FIXED) -> Batch:
         def stretch(start: int, size: int) -> np.ndarray:
             return np.asarray(self.text.values[start : start + size], np.int64)
 
@@ -163,7 +157,7 @@ class PairedBlanks(Blanks):
             first, second = stretch(row[A_START], row[A_SIZE]), stretch(row[B_START], row[B_SIZE])
             texts.append(np.concatenate([[CLS], first, [SEP], second, [SEP]]))
             segments.append(np.repeat([0, 1], [len(first) + 2, len(second) + 1]))
-        made = self.masked(texts, rows[:, A_START], chance)
+        made = self.masked(texts, rows[:, A_START], seeds)
         inputs = {**made.inputs, "segments": padded(segments)}
         target = torch.from_numpy(rows[:, NEXT].copy())
         return Batch(inputs, made.rows, {"row": target, **made.targets})
@@ -177,29 +171,29 @@ class PairedBlanks(Blanks):
                 return
 
 
-class Everywhere(Exercise):
+class Everywhere(DocumentExercise):
     """Every id of the text has to be found, by a model that is not shown it at its own place."""
 
     marks = 0
 
-    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+    def batch(self, rows: np.ndarray, seeds: Seeds = FIXED) -> Batch:
         text = padded([self.ids(row) for row in rows])
         places = text.mask.flatten().nonzero().squeeze(1)
         target = Places(places, text.values.flatten()[places])
         return Batch({"text": text}, torch.from_numpy(rows[:, START]), {"places": target})
 
 
-class Repair(Exercise):
+class Repair(DocumentExercise):
     """A noisy copy is read, the text itself is written.
 
     A tenth of the blocks end with one of their sentences: a model that only ever saw full blocks would write one for every
     text, however short.
     """
 
-    def batch(self, rows: np.ndarray, chance: Chance = NO_CHANCE) -> Batch:
+    def batch(self, rows: np.ndarray, seeds: Seeds = FIXED) -> Batch:
         read, written = [], []
         for row in rows:
-            ids, random = self.ids(row), row_random(*chance, int(row[START]))
+            ids, random = self.ids(row), row_random(*seeds, int(row[START]))
             starts = sentence_starts(self.text.offsets, int(row[START]), len(ids))
             ends, noises = starts[starts > 0], self.noises
             if len(ends) and random.random() < SHORT:

@@ -1,4 +1,4 @@
-"""How an exercise was done, counted: by a model, or by the n-grams that stand beside it."""
+"""How an exercise was done, counted: by a model, or by a baseline beside it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
-from torch.nn import functional
 
-from seqlab.data.documents import NEXT
+from seqlab.answers.exercises import Answered, Continue, DocumentExercise, Everywhere, answered
 from seqlab.data.store import Store
-from seqlab.data.text import EOS, PAD
+from seqlab.data.text import EOS
 from seqlab.inference import predicted
 from seqlab.likelihood import sums
 from seqlab.model import Model
 from seqlab.parts import Batch, Output, Reply, meant
 from seqlab.seq import Seq
-from seqlab.tasks.exercises import Answered, Continue, Everywhere, Exercise, PairedBlanks, answered
-from seqlab.tasks.ngrams import NGrams
 
 HITS, NATS, PIECES, RIGHT, ASKED = range(5)
 """Columns of a tally: pieces found, their nats, pieces asked for; rows judged rightly, and rows."""
@@ -61,50 +57,17 @@ Found = tuple[Answered, np.ndarray | None]
 """What is made of a batch: its answers one by one and, of pairs, whether the second is said to follow (B)."""
 
 
-def scored(model: Model, exercise: Exercise, most: int | None) -> Tally:
+def scored(model: Model, exercise: DocumentExercise, most: int | None) -> Tally:
     """The exercise done by the model, on the first `most` ids of its text; hidden is what chance hides at seed 0."""
 
     def judged(output: Output, batch: Batch) -> tuple[Batch, Found]:
         return batch, (answered(output, batch), _argmax(output.answers.get("row")))
 
     found = predicted(model, exercise.fixed(most), exercise.batch, judged)
-    return _counted(exercise, most, ((rows, batch, one) for rows, (batch, one) in found))
+    return counted(exercise, most, ((rows, batch, one) for rows, (batch, one) in found))
 
 
-def foreseen(ngrams: NGrams, exercise: Exercise, most: int | None) -> Tally:
-    """The same by n-grams: each piece from those before it in its block, as they are before anything is hidden.
-
-    Of pairs, the answer that is commoner among them.
-    """
-    follows = [rows[:, NEXT] for rows in exercise.fixed(most)] if isinstance(exercise, PairedBlanks) else [np.zeros(1)]
-    common = int(np.concatenate(follows).mean() > 0.5)
-
-    def judged(batch: Batch) -> Found:
-        return gram_answered(ngrams, batch), np.full(batch.size, common) if "row" in batch.targets else None
-
-    batches = ((rows, exercise.batch(rows)) for rows in exercise.fixed(most))
-    return _counted(exercise, most, ((rows, batch, judged(batch)) for rows, batch in batches))
-
-
-def gram_answered(ngrams: NGrams, batch: Batch) -> Answered:
-    """The answers of n-grams to a batch. A mark that no text has stands before each row, so that rows do not mix."""
-    written = batch.targets.get("written")
-    read = written or batch.inputs["text"]
-    assert isinstance(read, Seq)
-    wanted, values = read.mask.clone(), read.values.clone()
-    if written is not None:
-        wanted[:, 0] = False                                    # fed, not written
-    else:
-        wanted[:] = False
-        wanted.view(-1)[batch.places.positions] = True
-        values.view(-1)[batch.places.positions] = batch.places.values
-    real = functional.pad(read.mask, (1, 0), value=True)
-    ids, asked = (functional.pad(one, (1, 0), value=PAD)[real].numpy() for one in (values, wanted))
-    rows = torch.arange(len(values)).unsqueeze(1).expand_as(values)[wanted]
-    return Answered(ngrams.nats(ids)[asked], (ngrams.guesses(ids) == ids)[asked], rows.numpy())
-
-
-def _counted(exercise: Exercise, most: int | None, judged: Iterable[tuple[np.ndarray, Batch, Found]]) -> Tally:
+def counted(exercise: DocumentExercise, most: int | None, judged: Iterable[tuple[np.ndarray, Batch, Found]]) -> Tally:
     everywhere = isinstance(exercise, Continue | Everywhere)
     nats = np.zeros(min(exercise.length, most or exercise.length) if everywhere else 0)
     tallies = []

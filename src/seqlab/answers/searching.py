@@ -1,0 +1,50 @@
+"""How a decoder writes for what is read: batches of like length, searched or sampled side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from seqlab.data.batches import Rows
+from seqlab.data.text import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL, UNK, Tokenizer
+from seqlab.decode import DecodeConfig, Found, Marks, by_length, decode, decode_all
+from seqlab.likelihood import decoder_of
+from seqlab.model import Model, device_of
+from seqlab.parts import Batch
+
+NEVER = (PAD, UNK, SEP, CLS, MASK, BOS)
+"""Ids that are never written."""
+MARKS = Marks(start=BOS, end=EOS, banned=NEVER)
+
+Lengths = Callable[[torch.Tensor], torch.Tensor]
+"""How many ids to write at the most, for sources of so many positions (B)."""
+
+
+def search_all(
+    model: Model, sizes: np.ndarray, batch_of: Callable[[Rows], Batch], how: DecodeConfig, longest: Lengths
+) -> list[list[Found]]:
+    """The n best that decoding finds for each source, in order. `sizes` are what the sources weigh in a batch."""
+    model.eval()
+    device = device_of(model)
+
+    def one(rows: Sequence[int]) -> list[list[Found]]:
+        batch = batch_of(np.array(rows)).to(device)
+        memory = model.encoded(batch)[1]
+        opening = MARKS.opening([[]] * len(rows)).to(device)
+        most = longest(batch.text.lengths)
+        return decode(decoder_of(model), memory, opening, config=how, marks=MARKS, longest=most, numbers=list(rows))
+
+    return decode_all(by_length(sizes.tolist()), one, how.workers if device.type == "cpu" else 1)
+
+
+def written_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """What each id adds to the text. Of several that make up one sign (bytes of a rare one) the last shows it."""
+    tokens: list[str] = []
+    before = ""
+    for place, number in enumerate(ids, 1):
+        now = tokenizer.decode(ids[:place]).rstrip("\ufffd")    # a sign that is not whole yet
+        tokens.append(SPECIAL[number] if number < len(SPECIAL) else now[len(before) :])
+        before = now
+    return tokens

@@ -1,0 +1,259 @@
+"""What a field is: one kind of content, from the columns that hold it to the numbers that a model reads or is compared with.
+
+A field is made anew for each run. It looks at the rows once, learns what it needs from the training rows (a tokenizer,
+labels, a scale), turns rows into numbers, and is saved in the run folder. What it learnt stands in facts.json.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from seqlab.data.cells import Cells
+from seqlab.data.files import Place
+from seqlab.data.read import DataConfig, Role, Table
+from seqlab.data.store import Ragged, Store
+from seqlab.data.survey import Look, NoLook, Problem, Split, Splits, first_of, held_out, leaks, text_hash, too_few
+from seqlab.model import ModelConfig
+
+Text = str | tuple[str, str]
+"""A text, or a pair of texts."""
+
+
+@dataclass(frozen=True)
+class NoFacts:
+    """What is learnt by a field that learns nothing."""
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What the training data decided; saved as facts.json."""
+
+    task: str
+    columns: dict[str, str] = field(default_factory=dict)
+    symbols: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    words: float = 0.0
+    cut: dict[str, int] = field(default_factory=dict)
+    """Texts that were too long and lost something, by split."""
+    fingerprint: str = ""
+    warnings: tuple[str, ...] = ()
+    learnt: dict[str, Any] = field(default_factory=dict)
+    """What the fields learnt, by names of theirs."""
+
+    def to_json(self) -> dict[str, Any]:
+        tree = dataclasses.asdict(self)
+        learnt = tree.pop("learnt")
+        return {**tree, **learnt}
+
+    @classmethod
+    def of_json(cls, tree: Mapping[str, Any]) -> DataFacts:
+        """What was saved; a ValidationError where a value is of the wrong kind."""
+        names = {one.name for one in dataclasses.fields(cls)} - {"learnt"}
+        common = {name: value for name, value in tree.items() if name in names}
+        learnt = {name: value for name, value in tree.items() if name not in names}
+        return TypeAdapter(cls).validate_python({**common, "learnt": learnt})
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Rows as numbers."""
+
+    values: dict[str, Ragged] = field(default_factory=dict)
+    """Rows of different lengths, by the name that they have in a store."""
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """One number for each row."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """What is counted over all rows: "cut" says how many lost something."""
+    fits: NDArray[np.bool_] | None = None
+    """False for rows that are too long to be learnt from; they are left out of the training rows."""
+
+
+class Field(ABC):
+    """One kind of content of an example."""
+
+    name: ClassVar[str]
+    """In the survey, and of what it has in a store."""
+    Facts: ClassVar[type] = NoFacts
+    """A dataclass of what it learns from the data; its names are unique among the fields of a task."""
+    facts: Any = NoFacts()
+    files: ClassVar[tuple[str, ...]] = ()
+    """What it saves in the run folder, at the most."""
+
+    # Columns ---------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def roles(self, found: Mapping[str, str] | None = None) -> list[Role]:
+        """The columns that play it. `found` are those that the training data had, where that is known."""
+
+    def see_columns(self, found: Mapping[str, str]) -> None:
+        """Learn which columns the training data has, by role."""
+
+    # What is there ---------------------------------------------------------------------------------------------
+
+    def look(self, split: str) -> Look:
+        return NoLook()
+
+    def problems(self, splits: Splits) -> Iterator[Problem]:
+        """What a person should know; problems of one severity are told in this order."""
+        yield from ()
+
+    def lines(self, split: Split) -> list[str]:
+        """What `seqlab check` tells of a data set."""
+        return []
+
+    def strata(self, split: Split) -> NDArray[np.int64] | None:
+        """The class of each row, where none may be held out altogether."""
+        return None
+
+    # Learning --------------------------------------------------------------------------------------------------
+
+    def set_up(self, data: DataConfig, model: ModelConfig) -> None:
+        """The settings under which it learns and is read; comes before everything below."""
+
+    def settle(self, splits: Splits, chosen: NDArray[np.bool_]) -> None:
+        """Learn what the look at the chosen training rows tells."""
+
+    def learn(self, rows: Callable[[], Iterator[Cells]], learnt: Mapping[str, Any], folder: Path) -> None:
+        """Learn what the training rows themselves tell, and save it in the folder.
+
+        `learnt` are the facts of all fields so far, and `folder` has what the fields before this one saved.
+        """
+
+    def save(self, folder: Path) -> None:
+        """What is needed to read as the training rows were read."""
+
+    def load(self, folder: Path, learnt: Mapping[str, Any]) -> None:
+        """What was saved, in the folder of a run or of the cache."""
+
+    def take(self, learnt: Mapping[str, Any]) -> None:
+        """The facts of this field out of those of a run; a ValidationError where one is of the wrong kind."""
+        names = {one.name for one in dataclasses.fields(self.Facts)}
+        given = {name: value for name, value in learnt.items() if name in names}
+        self.facts = TypeAdapter(self.Facts).validate_python(given)
+
+    @property
+    def symbols(self) -> dict[str, int]:
+        """How many different ids it has, by the name that they have for the model."""
+        return {}
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a head gives that is compared with it."""
+        return 1
+
+    def settings(self) -> Mapping[str, Any]:
+        """What decides its numbers beside data.*, as far as it stands elsewhere: part of the fingerprint."""
+        return {}
+
+    # Numbers ---------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def encode(self, rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool) -> Encoded:
+        """Rows as numbers. `places` say where they stand, if that is known; `keep`: with what a report shows of them."""
+
+    def finish(self, stores: Mapping[str, Store]) -> None:
+        """Learn what the numbers of all rows tell; a UserError where nothing can be learnt from them."""
+
+    def warnings(self, stores: Mapping[str, Store]) -> Iterator[str]:
+        """What a person should know about the rows as numbers."""
+        yield from ()
+
+
+class ReadField(Field):
+    """What an example is read from: it says which rows there are, which are held out, and what a user's input is."""
+
+    chunk: ClassVar[int] = 4096
+    """Examples that become numbers together."""
+
+    @property
+    def counted(self) -> str:
+        """What `check` calls the rows."""
+        return "rows"
+
+    def open(self, names: Sequence[str], data: DataConfig, roles: Sequence[Role]) -> Table:
+        """Files to learn from or to be scored on."""
+        return Table(names, data, roles)
+
+    gathers: ClassVar[bool] = False
+    """Whether several rows may be one example."""
+    any_ending: ClassVar[bool] = False
+    """Whether a file to be answered for may have any ending, as lines of text."""
+
+    def gathered(self, rows: Iterator[Cells]) -> Iterator[Cells]:
+        """Examples out of rows: most often each is one."""
+        return rows
+
+    def mark(self, cells: Cells) -> int:
+        """64 bits that tell whether two rows read the same."""
+        return text_hash(cells[self.name])
+
+    def held(self, splits: Splits, strata: NDArray[np.int64] | None) -> NDArray[np.bool_]:
+        """Which training rows are held out to validate on, where no others are given."""
+        train = first_of(splits)
+        return np.zeros(train.rows, bool) if "valid" in splits else held_out(train.hashes, labels=strata)
+
+    def too_few(self, splits: Splits, strata: NDArray[np.int64] | None) -> Iterator[Problem]:
+        return too_few(splits, strata)
+
+    def leaks(self, splits: Splits) -> Iterator[Problem]:
+        return leaks(splits)
+
+    def found_lines(self, found: Mapping[str, str]) -> list[str]:
+        """What `check` says first: which columns were found."""
+        columns = ", ".join(f'{role} is column "{column}"' for role, column in found.items())
+        return [f"columns: {columns}"]
+
+    def held_line(self, splits: Splits) -> list[str]:
+        """What is held out, where `check` is to tell."""
+        return []
+
+    @abstractmethod
+    def words(self, split: Split) -> float:
+        """Mean number of words that are read."""
+
+    def amounts(self, facts: DataFacts) -> dict[str, int]:
+        """How much data there is, by split."""
+        return facts.rows
+
+    def amount(self, facts: DataFacts) -> str:
+        """How much there is to learn from, in words."""
+        return f"{facts.rows['train']:,} training rows"
+
+    def length(self, facts: DataFacts) -> float:
+        """Words, or ids, of a usual example."""
+        return facts.words
+
+    @abstractmethod
+    def cells_of(self, given: Text) -> Cells:
+        """What a user gave in place of a row; a UserError where it is no such thing."""
+
+    def text_of(self, cells: Cells) -> Text:
+        """What a row says, as a user would give it."""
+        return cells[self.name]
+
+    def texts(self, store: Store, rows: NDArray[np.int64] | None = None) -> list[Text]:
+        """What these rows of a store say (None: all), where it was kept."""
+        return list(kept_texts(store.fields[f"raw.{self.name}"], rows))
+
+
+def raw_text(texts: Sequence[str]) -> Ragged:
+    """Texts as bytes, to be shown later."""
+    encoded = [text.encode() for text in texts]
+    offsets = np.concatenate([[0], np.cumsum([len(text) for text in encoded])]).astype(np.int64)
+    return Ragged(np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets)
+
+
+def kept_texts(raw: Ragged, rows: NDArray[np.int64] | None = None) -> list[str]:
+    """Texts that were kept by `raw_text`: these rows, or all."""
+    some = raw.take(np.arange(raw.rows) if rows is None else np.asarray(rows))
+    whole = some.values.tobytes()
+    return [whole[start:end].decode("utf-8", "ignore") for start, end in zip(some.offsets, some.offsets[1:], strict=False)]
