@@ -43,10 +43,7 @@ def train(
     resume: Annotated[str, typer.Option(help="Go on exactly where the run in this folder was stopped.")] = "",
 ) -> None:
     """Train a model on your data."""
-    from seqlab import session
-    from seqlab.report.evaluate import duration
-    from seqlab.settings import Wishes
-    from seqlab.training.progress import Progress
+    from seqlab import early
 
     budget = {"minutes": minutes, "epochs": epochs, "steps": steps, "seed": seed, "device": device or None}
     chosen: dict[str, Any] = {f"training.{key}": value for key, value in budget.items() if value is not None}
@@ -59,9 +56,20 @@ def train(
                 why="A resumed run goes on with its own data and settings, so that it ends as if it had not been stopped.",
                 fix=f"Write: seqlab train --resume {resume}",
             )
+        early.resume(resume)
+    else:
+        request = requested(words or [], model, chosen)
+        early.train(request, out)
+
+    from seqlab import session
+    from seqlab.report.evaluate import duration
+    from seqlab.settings import Wishes
+    from seqlab.training.progress import Progress
+
+    if resume:
         run = session.resume(Path(resume), Progress(), STARTED)
     else:
-        run = session.train_anew(Wishes.of(requested(words or [], model, chosen)), out or None, Progress(), STARTED)
+        run = session.train_anew(Wishes.of(request), out or None, Progress(), STARTED)
     print(session.summary(run))
     print(f"Done in {duration(time.monotonic() - STARTED)}. The report: {run.folder / 'report.html'}")
     print(f'Next: seqlab predict {run.folder} "{run.example}"')
@@ -69,16 +77,30 @@ def train(
 
 @app.command()
 def init(
-    task: Annotated[str, typer.Argument(help="classify, translate, generate or pretrain")],
+    task: Annotated[str, typer.Argument(help="What is to be learnt; an unknown word lists all tasks.")],
     model: Annotated[str, typer.Option(help="A preset.")] = "",
 ) -> None:
     """Print a commented settings file."""
+    from seqlab import early
     from seqlab.config import commented
+    from seqlab.request import Request
+
+    request = Request(task=task, preset=model, where="init")
+    early.init(request)
+
     from seqlab.settings import Wishes
 
-    settings = Wishes(task=task, preset=model, where="init").settings()
+    settings = Wishes.of(request).settings()
     print(f"# Settings of {task}. Train with: seqlab train run.yaml data.train={settings.task.data_example}")
     print(commented(settings))
+
+
+@app.command(name="schema")
+def print_schema() -> None:
+    """JSON Schema of the settings, for editors."""
+    from seqlab.schema import for_editors
+
+    print(for_editors())
 
 
 @app.command()
@@ -88,11 +110,16 @@ def check(
     test: Annotated[str, typer.Option(help="Test data, to compare with.")] = "",
 ) -> None:
     """Read the data first: counts, lengths, labels, faults with file:line and the fix."""
+    from seqlab import early
+
+    chosen = {f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names}
+    request = requested(words or [], "", chosen)
+    early.check(request)
+
     from seqlab.settings import Wishes
     from seqlab.verbs import check_data
 
-    chosen = {f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names}
-    lines, faulty = check_data(Wishes.of(requested(words or [], "", chosen)))
+    lines, faulty = check_data(Wishes.of(request))
     print("\n".join(lines))
     if faulty:
         raise typer.Exit(2)
@@ -109,8 +136,8 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Answer for texts given here or in a file."""
-    from seqlab.run import Ask
-    from seqlab.verbs import predict_file, predict_texts
+    from seqlab import early
+    from seqlab.config import parse_overrides
 
     if embed and score:
         raise UserError(what="--embed and --score stand side by side.", why="Each gives another answer.", fix="Give one of them.")
@@ -120,6 +147,11 @@ def predict(
             why="predict answers for the texts that it is given, or for the rows of a file.",
             fix=f'Write: seqlab predict {run} "a text", or: seqlab predict {run} --input file.csv --output answers.csv',
         )
+    early.use(run, [input] if input else [], parse_overrides(inputs or []) if input else {})
+
+    from seqlab.run import Ask
+    from seqlab.verbs import predict_file, predict_texts
+
     ask: Ask = "vector" if embed else "score" if score else "answer"
     if input:
         predict_file(run, input, output, as_json, ask, inputs or [])
@@ -134,15 +166,19 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Every metric of the task, with its unit and 95 % interval, beside the baselines."""
+    from seqlab import early
     from seqlab.config import parse_overrides
-    from seqlab.run import load
 
     names, settings = split_words(words or [])
     if not names:
         fix = f"Write: seqlab evaluate {run} test.csv"
         raise UserError(what="No data is named.", why="evaluate scores a run on labelled rows.", fix=fix)
-    loaded = load(run)
-    scores = loaded.evaluate(names, parse_overrides(settings))
+    overrides = parse_overrides(settings)
+    early.use(run, names, overrides)
+
+    from seqlab.run import load
+
+    scores = load(run).evaluate(names, overrides)
     if as_json:
         print(json.dumps(scores.to_json()))
         return
@@ -157,6 +193,10 @@ def explain(
     out: Annotated[str, typer.Option(help="map.html, map.png or map.json; several texts are numbered.")] = "map.html",
 ) -> None:
     """Where the model looked, as coloured text."""
+    from seqlab import early
+
+    early.use(run)
+
     from seqlab.verbs import explain_texts
 
     explain_texts(run, texts, out)
@@ -174,6 +214,11 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Parameters by formula and by count, work, memory, sequential steps, longest path."""
+    from seqlab import early
+    from seqlab.config import parse_overrides
+
+    early.inspect(words[0], task, parse_overrides(words[1:]))
+
     from seqlab.verbs import inspect_named
 
     inspect_named(words, task, {"length": length, "vocabulary": vocabulary, "classes": classes}, int(tokens), measure, as_json)
@@ -218,8 +263,8 @@ def lab(
 
 
 @app.command()
-def demo(task: Annotated[str, typer.Argument(help="translate, generate or classify")] = "translate") -> None:
-    """Train on built-in data: pronounce English words (translate), invent some (generate), say their stress (classify)."""
+def demo(task: Annotated[str, typer.Argument(help="A task; an unknown word lists those that have a demo.")] = "") -> None:
+    """Train on built-in data: pronounce English words, or with another task invent some, or say their stress."""
     from seqlab.demo import run_demo
 
     run_demo(task, STARTED)
@@ -238,20 +283,21 @@ def several(names: str) -> tuple[str, ...]:
 
 def requested(words: list[str], model: str, chosen: dict[str, Any]) -> Request:
     """What `train` and `check` were asked for: TASK DATA or a settings file, and settings on top."""
+    from seqlab import schema
     from seqlab.config import parse_overrides, read_file
     from seqlab.request import Request
 
     names, settings = split_words(words)
     overrides: dict[str, Any] = {**chosen, **parse_overrides(settings)}
     if not names:
-        fix = "Write: seqlab train classify reviews.csv"
+        fix = f"Write: seqlab train {schema.first_task()} {schema.stored()['tasks'][schema.first_task()]['data_example']}"
         raise UserError(what="No task is named.", why="seqlab has to know what to learn.", fix=fix)
     if names[0].endswith((".yaml", ".yml")):
         if len(names) > 1:
             overrides["data.train"] = tuple(names[1:])
         tree = read_file(Path(names[0]))
         named = tree.get("task")
-        task = str(named.get("kind", "classify")) if isinstance(named, dict) else "classify"
+        task = str(named.get("kind") or schema.first_task()) if isinstance(named, dict) else schema.first_task()
         return Request(preset=model, task=task if model else "", tree=tree, overrides=overrides, where=names[0])
     task, *data = names
     for name in data:

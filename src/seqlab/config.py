@@ -8,7 +8,6 @@ of a tree is reported at once, each with its dotted key. Nothing here knows any 
 from __future__ import annotations
 
 import ast
-import copy
 import dataclasses
 import functools
 import inspect
@@ -64,6 +63,10 @@ class Fault:
         return f"{self.key}: {self.what}" if self.key else self.what
 
 
+class Contradiction(Fault):
+    """Two keys that do not go together, though each is right by itself."""
+
+
 class RawText(str):
     """A value typed on the command line: text until the type of its key is known."""
 
@@ -79,14 +82,14 @@ def read_yaml(text: str, where: str) -> Tree:
         raise UserError(
             what=f"{where}{line}: this is not valid YAML: {problem}.",
             why="A settings file is YAML: `key: value`, with deeper keys indented by spaces.",
-            fix="Compare it with the output of: seqlab init classify",
+            fix="Compare it with the output of: seqlab init TASK",
         ) from None
     if tree is None:
         tree = {}
     if not isinstance(tree, dict):
         raise UserError(
             what=f"{where}: the settings are a {type(tree).__name__}, not a mapping of keys to values.",
-            fix="Start from the output of: seqlab init classify",
+            fix="Start from the output of: seqlab init TASK",
         )
     return tree
 
@@ -122,7 +125,7 @@ def parse_overrides(words: Iterable[str]) -> dict[str, RawText]:
 
 def override(tree: Tree, overrides: Mapping[str, Any], root: type) -> Tree:
     """The tree with dotted keys replaced. A new `kind` keeps those old keys that the new variant has, too."""
-    tree = copy.deepcopy(tree)
+    tree = dump(tree)    # unlike a deepcopy, which leaves a group that stands at two places one group
     for key in sorted(overrides, key=lambda key: (not key.endswith("kind"), key.count("."))):
         *above, last = key.split(".")
         node, hint = tree, root
@@ -140,16 +143,20 @@ def override(tree: Tree, overrides: Mapping[str, Any], root: type) -> Tree:
 
 
 def build(cls: type[T], tree: Tree, where: str) -> T:
-    """The settings object of a tree, or one UserError that names every fault."""
+    """The settings object of a tree, or one UserError that names every fault.
+
+    Contradictions are told when each key is right by itself: one that is not may be the reason for them.
+    """
     faults: list[Fault] = []
     settings: T = _build(cls, tree, "", faults)
     if faults:
+        faults = [fault for fault in faults if not isinstance(fault, Contradiction)] or faults
         task = tree.get("task")
-        raise faulty(where, faults, str(task["kind"]) if isinstance(task, dict) and "kind" in task else "classify")
+        raise faulty(where, faults, str(task["kind"]) if isinstance(task, dict) and "kind" in task else "TASK")
     return settings
 
 
-def faulty(where: str, faults: list[Fault], task: str = "classify") -> UserError:
+def faulty(where: str, faults: list[Fault], task: str = "TASK") -> UserError:
     """One error for all faults."""
     fix = SEE.format(task=task)
     if len(faults) == 1:
@@ -271,9 +278,9 @@ def _build_object(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
             faults.append(Fault(below + str(name), f"there is no such key{kind}.{known}"))
     before = len(faults)
     given = {
-        name: _build(hints[name], _upon_default(below_it, fields[name]), below + name, faults)
-        for name, below_it in value.items()
-        if name in fields
+        name: _build(hints[name], _upon_default(value[name], field), below + name, faults)
+        for name, field in fields.items()    # in their own order, whatever was written first, the user or a preset
+        if name in value
     }
     for name, field in fields.items():
         if name not in value and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
@@ -283,7 +290,7 @@ def _build_object(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
     try:
         return cls(**given)
     except ValueError as error:    # __post_init__ says how two keys contradict each other
-        faults.append(Fault(key, str(error)))
+        faults.append(Contradiction(key, str(error)))
         return None
 
 

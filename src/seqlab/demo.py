@@ -39,6 +39,7 @@ water wednesday weekend winter wonderful yellow yesterday
 def run_demo(task: str, started: float) -> None:
     """Train on built-in data and show what was learnt."""
     demos: dict[str, Callable[[float], None]] = {"translate": pronounce, "generate": invent, "classify": stress}
+    task = task or next(iter(demos))
     if task not in demos:
         raise UserError(
             what=f'There is no demo "{task}".{did_you_mean(task, demos)}',

@@ -62,7 +62,7 @@ BAG_TRAINING: Tree = {"rate": 0.03, "weight_decay": 0.1, "clip": 1e3}
 """A linear model over n-grams bears a high rate, and gradients of any length; it needs a pull towards zero."""
 
 
-# classify ---------------------------------------------------------------------------------------------------
+# Labels -----------------------------------------------------------------------------------------------------
 
 
 def label_dropout(rows: int) -> float:
@@ -75,7 +75,7 @@ def gram_batch(rows: int, words: float) -> int:
     return int(below(rows, ((10_000, 64), (100_000, 128), (ENDLESS, 256))) * 1.6 * words) + 256
 
 
-# translate --------------------------------------------------------------------------------------------------
+# Texts for texts --------------------------------------------------------------------------------------------
 
 
 def translation_width(minutes: float) -> int:
@@ -102,7 +102,7 @@ def reads_deep(words: float, minutes: float) -> bool:
     return words < 2 and minutes >= 20
 
 
-# generate ---------------------------------------------------------------------------------------------------
+# Language models --------------------------------------------------------------------------------------------
 
 
 def drawing() -> Tree:
@@ -125,7 +125,7 @@ def language_batch(minutes: float) -> int:
     return below(minutes, ((8, 512), (ENDLESS, 1024)))
 
 
-# pretrain ---------------------------------------------------------------------------------------------------
+# Pretraining ------------------------------------------------------------------------------------------------
 
 
 HOUR = 60
@@ -168,7 +168,7 @@ def context(minutes: float, short: int, long: int) -> int:
     return below(minutes, ((HOUR, short), (ENDLESS, long)))
 
 
-# A pretrained body under classify ---------------------------------------------------------------------------
+# A pretrained body under labels -----------------------------------------------------------------------------
 
 
 def fine_tuning_rate(recurrent: bool) -> float:

@@ -213,8 +213,8 @@ class Session:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         lesson = Lesson(
-            task=dump(settings.task), answer=prepared.answer, stores=prepared.stores, rows=partial(files.rows, "train"), all_rows=files.train.rows,
-            seed=settings.training.seed, epochs=settings.task.epochs(prepared.facts.rows["train"]),
+            task=dump(settings.task), answer=prepared.answer, stores=prepared.stores, rows=partial(files.rows, "train"),
+            all_rows=files.train.rows, seed=settings.training.seed, epochs=settings.task.epochs(prepared.facts.rows["train"]),
             characters=files.characters, minutes=settings.training.minutes, say=self.progress.say,
         )
         try:

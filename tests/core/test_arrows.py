@@ -21,7 +21,9 @@ ALLOWED = {
     "inference": INFER, "likelihood": INFER, "model": MODEL, "objectives": MODEL, "data": CORE, "metrics": PARTS, "tasks": TASKS,
     "report": TASKS, "training": TASKS | {"report"}, "settings": TASKS | {"training", "request"}, "run": RUN,
     "transfer": RUN, "finish": RUN, "session": RUN | {"finish", "transfer"}, "answers": RUN, "demo": RUN | {"finish", "session"},
-    "labs": RUN | {"finish", "session", "transfer"}, "cli": RUN | {"finish", "session", "answers", "demo", "labs"},
+    "schema": {"config", "files", "settings", "tasks"}, "early": {"config", "data", "folder", "request", "schema"},
+    "labs": RUN | {"finish", "session", "transfer"},
+    "cli": RUN | {"finish", "session", "answers", "demo", "labs", "early", "schema"},
     "__init__": RUN | {"session"},
 }    # fmt: skip
 

@@ -73,6 +73,25 @@ def test_all_faults_come_at_once():
         assert f"- {key}: " in told
 
 
+def test_faults_come_in_the_order_of_the_settings_however_they_were_written():
+    told = faults("rate: fast\nfirst: {kind: dog, weight: 2, age: -1}\n")
+    assert told.index("first.age") < told.index("first.weight") < told.index("rate")
+
+
+def test_an_override_changes_the_group_that_it_names_alone():
+    """A preset may put one tree at two places: encoder and decoder alike."""
+    shared = {"kind": "dog", "age": 3}
+    tree = config.override({"first": shared, "second": shared}, {"first.age": 5}, Zoo)
+    assert tree == {"first": {"kind": "dog", "age": 5}, "second": {"kind": "dog", "age": 3}}
+    assert shared["age"] == 3
+
+
+def test_contradictions_are_told_when_each_key_is_right_by_itself():
+    assert "a closed zoo has no most" in faults("open: no\nmost: 3\n")
+    told = faults("open: no\nmost: 3\nrat: 1\n")
+    assert "rat: there is no such key" in told and "closed zoo" not in told
+
+
 def test_numbers_without_a_dot_are_numbers():
     """YAML 1.1 reads 1e-3 as text."""
     assert built("rate: 1e-3").rate == 0.001

@@ -7,7 +7,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,7 +51,7 @@ class Bag(Baseline):
         self.own: RowAnswer[Any] = type(answer)(answer.known, text, answer.target)
 
     @classmethod
-    def learn(cls, lesson: Lesson, folder: Path) -> Self | None:
+    def learn(cls, lesson: Lesson, folder: Path) -> Baseline | None:
         answer = lesson.answer
         assert isinstance(answer, RowAnswer)
         if not worth_it(answer.known, lesson):
@@ -64,7 +64,7 @@ class Bag(Baseline):
         return cls.load(answer, folder)
 
     @classmethod
-    def load(cls, answer: RowAnswer[Any], folder: Path) -> Self | None:
+    def load(cls, answer: RowAnswer[Any], folder: Path) -> Baseline | None:
         if not (folder / WEIGHTS).exists():
             return None
         text = _reader(answer)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from seqlab.answers.answer import Answer, Judged
 from seqlab.config import Tree
@@ -53,12 +53,12 @@ class Baseline(ABC):
         """As a report calls it."""
 
     @classmethod
-    def learn(cls, lesson: Lesson, folder: Path) -> Self | None:
+    def learn(cls, lesson: Lesson, folder: Path) -> Baseline | None:
         """Learn and save in the folder; None where it is not worth it."""
         return cls(lesson.answer)
 
     @classmethod
-    def load(cls, answer: Any, folder: Path) -> Self | None:
+    def load(cls, answer: Any, folder: Path) -> Baseline | None:
         """What was learnt in an earlier process; None where nothing was."""
         return cls(answer)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
 
 from seqlab.answers.answer import Judged
 from seqlab.answers.written import Items, WrittenAnswer
@@ -38,7 +37,7 @@ class WordByWord(Baseline):
         self.kinds = _kind(data.tokens), _kind(data.target_tokens or data.tokens)
 
     @classmethod
-    def learn(cls, lesson: Lesson, folder: Path) -> Self:
+    def learn(cls, lesson: Lesson, folder: Path) -> Baseline:
         answer = lesson.answer
         assert isinstance(answer, WrittenAnswer)
         one, two = cls(answer, WordTable({})).kinds
@@ -48,7 +47,7 @@ class WordByWord(Baseline):
         return cls(answer, table)
 
     @classmethod
-    def load(cls, answer: WrittenAnswer, folder: Path) -> Self | None:
+    def load(cls, answer: WrittenAnswer, folder: Path) -> Baseline | None:
         return cls(answer, WordTable.load(folder)) if (folder / FILE).exists() else None
 
     def judge(self, part: Items) -> Judged:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -47,14 +47,14 @@ class Grams(Baseline):
         return 3
 
     @classmethod
-    def learn(cls, lesson: Lesson, folder: Path) -> Self:
+    def learn(cls, lesson: Lesson, folder: Path) -> Baseline:
         symbols = lesson.answer.facts.symbols[cls.ids]
         ngrams = NGrams.train(lesson.stores["train"].fields[cls.ids].values, symbols, cls.order(lesson.answer))
         ngrams.save(folder)
         return cls(lesson.answer, ngrams)
 
     @classmethod
-    def load(cls, answer: Any, folder: Path) -> Self | None:
+    def load(cls, answer: Any, folder: Path) -> Baseline | None:
         return cls(answer, NGrams.load(folder)) if folder.exists() else None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from seqlab import rules
 from seqlab.answers.answer import Answer, Known
@@ -53,6 +53,7 @@ class Size:
         return 60 * self.minutes * self.speed / max(1, self.characters)
 
 
+@runtime_checkable
 class TrainedRun(Protocol):
     """A trained run whose body is put under another task."""
 

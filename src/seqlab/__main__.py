@@ -1,0 +1,5 @@
+"""`python -m seqlab` is the command `seqlab`."""
+
+from seqlab.cli import main
+
+main()
