@@ -50,7 +50,7 @@ class Source:
             raise UserError(
                 what=f'{self.folder} has an input of kind "{kind}", whose body can\'t be put under another task.',
                 why="A body that moves reads tokens, or writes them.",
-                fix="Pretrain one: seqlab train pretrain texts.txt --model roberta",
+                fix="Start from a run whose input is of kind tokens, or that has a decoder alone.",
             )
 
     @property

@@ -1,6 +1,7 @@
 """Imports go one way."""
 
 import ast
+import re
 from pathlib import Path
 
 import seqlab
@@ -10,21 +11,30 @@ CORE = {"errors", "seq", "config", "files", "folder", "memory"}
 PARTS = CORE | {"parts"}
 MATHS = PARTS | {"nn"}
 MODEL = MATHS | {"inputs", "encoders", "outputs", "decoders", "model", "objectives"}
+DATA = CORE | {"data"}
 INFER = MODEL | {"data", "inference", "likelihood"}
-TASKS = INFER | {"metrics", "text_metrics", "decode", "tasks"}
-RUN = TASKS | {"report", "training", "request", "settings", "uses", "run"}
+SCORES = {"metrics", "text_metrics"}
+REPORT = MODEL | SCORES
+TRAINING = MODEL | {"data", "report"}
+FIELDS = MODEL | {"data", "text_metrics"}
+ANSWERS = INFER | SCORES | {"decode", "fields", "report", "training"}
+BASELINES = ANSWERS | {"answers", "rules"}
+TASKS = BASELINES | {"baselines"}
+SETTINGS = TASKS | {"tasks", "request"}
+RUN = SETTINGS | {"settings"}
+SESSION = RUN | {"run", "transfer"}
 ALLOWED = {
     "errors": set(), "memory": set(), "files": {"errors"}, "config": {"errors"}, "seq": set(),
-    "folder": {"errors", "config"}, "request": {"errors", "config"},
+    "folder": {"errors", "config"}, "request": {"errors", "config"}, "rules": {"config"},
     "parts": CORE, "nn": PARTS, "inputs": MATHS | {"encoders", "outputs"}, "encoders": MATHS, "outputs": MATHS,
-    "decoders": MATHS | {"encoders", "outputs"}, "decode": MATHS, "text_metrics": PARTS | {"metrics"}, "uses": RUN - {"run"},
-    "inference": INFER, "likelihood": INFER, "model": MODEL, "objectives": MODEL, "data": CORE, "metrics": PARTS, "tasks": TASKS,
-    "report": TASKS, "training": TASKS | {"report"}, "settings": TASKS | {"training", "request"}, "run": RUN,
-    "transfer": RUN, "finish": RUN, "session": RUN | {"finish", "transfer"}, "answers": RUN, "demo": RUN | {"finish", "session"},
+    "decoders": MATHS | {"encoders", "outputs"}, "decode": MATHS, "model": MODEL, "objectives": MODEL,
+    "data": CORE, "metrics": PARTS, "text_metrics": PARTS | {"metrics"}, "inference": INFER, "likelihood": INFER,
+    "report": REPORT, "training": TRAINING, "fields": FIELDS, "answers": ANSWERS, "baselines": BASELINES, "tasks": TASKS,
+    "settings": SETTINGS | {"training"}, "run": RUN, "transfer": RUN | {"run"}, "session": SESSION, "verbs": SESSION,
+    "demo": SESSION | {"session"}, "labs": SESSION | {"session"},
     "schema": {"config", "files", "settings", "tasks"}, "early": {"config", "data", "folder", "request", "schema"},
-    "labs": RUN | {"finish", "session", "transfer"},
-    "cli": RUN | {"finish", "session", "answers", "demo", "labs", "early", "schema"},
-    "__init__": RUN | {"session"},
+    "cli": SESSION | {"session", "verbs", "demo", "labs", "early", "schema"}, "__init__": {"run", "session"},
+    "__main__": {"cli"},
 }    # fmt: skip
 
 
@@ -46,6 +56,29 @@ def test_every_import_follows_an_arrow():
         place = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         strange = imports_of(path) - ALLOWED[place] - {place, "__version__"}
         wrong += [f"{path.relative_to(SOURCE)} imports {name}" for name in sorted(strange)]
+    assert not wrong
+
+
+SHARED = {
+    "tasks": {"task", "prepare"}, "answers": {"answer", "documents", "exercises", "fill_blanks", "pen", "searching", "tally"},
+    "fields": {"field"}, "baselines": {"baseline", "ngrams", "word_table"},
+}    # fmt: skip
+"""What several tasks, answers, fields or baselines are made of; none of these is one itself."""
+
+
+def test_no_task_answer_or_field_imports_its_sibling():
+    """A task may have its presets in a file of its own, which bears its name."""
+    wrong = []
+    for room, shared in SHARED.items():
+        for path in sorted((SOURCE / room).glob("*.py")):
+            if path.stem == "__init__":
+                continue
+            text = path.read_text()
+            siblings = set(re.findall(rf"from seqlab\.{room}\.(\w+) import", text))
+            for names in re.findall(rf"from seqlab\.{room} import ([\w, ]+)", text):
+                siblings |= set(names.split(", "))
+            strange = {name for name in siblings - shared if not name.startswith(f"{path.stem}_")}
+            wrong += [f"{room}/{path.name} imports {name}" for name in sorted(strange)]
     assert not wrong
 
 

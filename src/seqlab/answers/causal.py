@@ -9,11 +9,10 @@ import numpy as np
 import torch
 
 from seqlab.answers.answer import Prediction
-from seqlab.answers.continuation import LONGEST, Generated
 from seqlab.answers.documents import DocumentsAnswer
 from seqlab.answers.exercises import Continue
 from seqlab.answers.fill_blanks import BLANK
-from seqlab.answers.pen import Pen, text_after
+from seqlab.answers.pen import LONGEST, Generated, Pen, text_after
 from seqlab.data.text import SEP, SPECIAL
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 
 from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Known, TextScore, refuse_empty
-from seqlab.answers.pen import Pen, text_after
+from seqlab.answers.pen import LONGEST, Generated, Pen, text_after
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds
 from seqlab.data.store import Ragged, Store, pad
 from seqlab.data.stream import FOLLOWS, START, Blocks, Streams, encode_text, split_text, stretches
@@ -31,8 +30,6 @@ from seqlab.text_metrics import BitsPerCharacter, PerplexityPerWord, PerplexityP
 
 SAMPLED = {"character": 80, "word": 20, "subword": 25}
 """Ids of the sample that is shown at a validation."""
-LONGEST = {"character": 400, "word": 100, "subword": 120}
-"""Ids that are written unless told."""
 EXPLAINED = 512
 """Ids of a text that are explained, at most: the last ones."""
 TELLING = 20
@@ -50,23 +47,6 @@ class PerplexityPerPieceOrEnd(PerplexityPerPiece):
     """The same where each row has an end that is predicted, too."""
 
     unit = "perplexity per word, mark or end of a row, unknown words as one"
-
-
-@dataclass(frozen=True)
-class Generated:
-    """A prompt and how the model goes on."""
-
-    text: str
-    note: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {"text": self.text} | ({"note": self.note} if self.note else {})
-
-    def shown(self) -> str:
-        return self.text
-
-    def columns(self) -> dict[str, Any]:
-        return {"generated": self.text}
 
 
 @dataclass(frozen=True)

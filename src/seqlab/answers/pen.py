@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -17,10 +18,29 @@ from seqlab.decode import DecodeConfig, Found, Marks, decode, decode_all, stream
 from seqlab.likelihood import decoder_of
 from seqlab.model import Model, device_of
 
+LONGEST = {"character": 400, "word": 100, "subword": 120}
+"""Ids that are written unless told."""
 ROWS = 64
 """Texts that are continued together."""
 STEP = 1_000_003
 """Between the numbers that chance starts from before and after a window is begun anew: far more than there are texts."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A prompt and how the model goes on."""
+
+    text: str
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"text": self.text} | ({"note": self.note} if self.note else {})
+
+    def shown(self) -> str:
+        return self.text
+
+    def columns(self) -> dict[str, Any]:
+        return {"generated": self.text}
 
 
 @dataclass(frozen=True)

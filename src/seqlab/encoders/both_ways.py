@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from seqlab.encoders.recurrent import Lstm, RecurrentConfig, RecurrentEncoder
 from seqlab.errors import UserError
-from seqlab.nn.layers import Dropout
+from seqlab.nn.layers import Dropout, listed
 from seqlab.parts import Cost, Encoder, EncoderConfig
 from seqlab.seq import Seq, reverse
 
@@ -63,8 +63,8 @@ class BothWaysEncoder(Encoder):
         one = replace(config.body, layers=1, directions="forward")
         widths = [width_in] + [one.width] * (config.body.layers - 1)
         self.width = 2 * one.width
-        self.ahead = nn.ModuleList(one.build(width) for width in widths)    # type: ignore[assignment]
-        self.back = nn.ModuleList(one.build(width) for width in widths)    # type: ignore[assignment]
+        self.ahead = listed(one.build(width) for width in widths)
+        self.back = listed(one.build(width) for width in widths)
         self.dropout = Dropout(config.body.dropout)
         self.edges = nn.Parameter(torch.zeros(2, one.width)) if config.hides else None    # before the first, after the last
         self.mixed = len(widths) + (width_in == one.width) if config.mix else 0

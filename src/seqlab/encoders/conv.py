@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from seqlab.config import Positive, Probability
 from seqlab.errors import UserError
-from seqlab.nn.layers import ACTIVATIONS, Activation, Dropout
+from seqlab.nn.layers import ACTIVATIONS, Activation, Dropout, listed
 from seqlab.parts import Cost, Encoder, EncoderConfig, State
 from seqlab.seq import Seq
 
@@ -70,7 +70,7 @@ class ConvEncoder(Encoder):
         self.activate = ACTIVATIONS[config.activation]
         self.dropout = Dropout(config.dropout)
         widths = [width_in] + [config.width] * (config.layers - 1)
-        self.layers = nn.ModuleList(self._layer(width) for width in widths)    # type: ignore[assignment]
+        self.layers = listed(self._layer(width) for width in widths)
 
     def _layer(self, width_in: int) -> nn.Conv1d:
         layer = nn.Conv1d(width_in, self.width, self.config.kernel)

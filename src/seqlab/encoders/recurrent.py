@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from seqlab.config import Positive, Probability
 from seqlab.errors import UserError
-from seqlab.nn.layers import Dropout
+from seqlab.nn.layers import Dropout, listed
 from seqlab.parts import Cost, Encoder, EncoderConfig, State
 from seqlab.seq import Seq, reverse
 
@@ -98,8 +98,8 @@ class RecurrentEncoder(Encoder):
         self.causal = config.directions == "forward"
         widths = [width_in] + [self.width] * (config.layers - 1)
         ahead, back = config.directions != "backward", config.directions != "forward"
-        self.ahead = nn.ModuleList(config.cell(width) for width in widths if ahead)    # type: ignore[assignment]
-        self.back = nn.ModuleList(config.cell(width) for width in widths if back)    # type: ignore[assignment]
+        self.ahead = listed(config.cell(width) for width in widths if ahead)
+        self.back = listed(config.cell(width) for width in widths if back)
         self.dropout = Dropout(config.dropout)
         for cell in (*self.ahead, *self.back):
             _start(cell)

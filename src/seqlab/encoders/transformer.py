@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from seqlab.config import Positive, PositiveFloat, Probability
 from seqlab.errors import UserError
 from seqlab.nn.attention import Attention, Form
-from seqlab.nn.layers import Activation, Dropout, FeedForward
+from seqlab.nn.layers import Activation, Dropout, FeedForward, listed
 from seqlab.nn.positions import PositionConfig, Rotary, RotaryPositions, Sinusoidal
 from seqlab.parts import Cost, Encoder, EncoderConfig, State
 from seqlab.seq import Seq
@@ -147,7 +147,7 @@ class TransformerEncoder(Encoder):
         rotary = self.positions if isinstance(self.positions, RotaryPositions) else None
         self.embedding_norm = _norm(config, width) if config.embedding_norm else None
         layers = [TransformerLayer(config, width, rotary, memory) for _ in range(config.layers)]
-        self.layers = nn.ModuleList(layers)    # type: ignore[assignment]
+        self.layers = listed(layers)
         self.final_norm = _norm(config, width) if norms else None
         self.dropout = Dropout(config.dropout)
         if config.norm == "pre":

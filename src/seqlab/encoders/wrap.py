@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
+from seqlab.nn.layers import listed
 from seqlab.parts import Cost, Encoder, EncoderConfig, State
 from seqlab.seq import Seq
 
@@ -71,7 +72,7 @@ class StackEncoder(Encoder):
         for each in config.encoders:
             encoders.append(each.build(self.width))
             self.width = encoders[-1].width
-        self.encoders = nn.ModuleList(encoders)    # type: ignore[assignment]
+        self.encoders = listed(encoders)
         self.causal = all(encoder.causal for encoder in encoders)
         self.keeps_length = all(encoder.keeps_length for encoder in encoders)
 

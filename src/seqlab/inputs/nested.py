@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from seqlab.config import Positive
 from seqlab.encoders.recurrent import Gru
 from seqlab.inputs.tokens import FIELD, Tokens
+from seqlab.nn.layers import listed
 from seqlab.outputs.pools import Attention, AttentionPool
 from seqlab.parts import Attends, Batch, Cost, EncoderConfig, Facts, Input, InputConfig, PoolConfig
 from seqlab.seq import Nested, Seq
@@ -178,7 +179,7 @@ class NestedContextInput(Inner):
         super().__init__(config.inner, config.encoder, facts, FIELD)
         ways = (False, True) if config.context == "both" else (False,)
         readers = [SentenceReader(config, self.encoder.width, backward) for backward in ways]
-        self.readers = nn.ModuleList(readers)    # type: ignore[assignment]
+        self.readers = listed(readers)
         self.width = config.width * len(self.readers)
 
     def forward(self, batch: Batch) -> Seq:

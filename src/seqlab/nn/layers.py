@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu-tanh": lambda x: F.gelu(x, approximate="tanh"),
     "tanh": torch.tanh,
 }
+
+
+def listed(modules: Iterable[nn.Module]) -> Any:
+    """Modules as one that holds them in order, for an attribute that says of which class they are."""
+    return nn.ModuleList(modules)
 
 
 def start_linear(layer: nn.Linear, gain: float = 1.0) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from seqlab.config import Positive, Probability
 from seqlab.errors import UserError
-from seqlab.nn.layers import ACTIVATIONS, Activation, Dropout, start_linear
+from seqlab.nn.layers import ACTIVATIONS, Activation, Dropout, listed, start_linear
 from seqlab.parts import Cost, Head, HeadConfig, Reply
 
 
@@ -57,7 +57,7 @@ class LinearHead(Head):
         self.activate = ACTIVATIONS[config.activation]
         self.dropout = Dropout(config.dropout)
         widths = [width_in, *config.hidden]
-        self.hidden = nn.ModuleList(nn.Linear(before, after) for before, after in itertools.pairwise(widths))    # type: ignore[assignment]
+        self.hidden = listed(nn.Linear(before, after) for before, after in itertools.pairwise(widths))
         self.output = nn.Linear(widths[-1], outputs, bias=config.bias)
         for layer in (*self.hidden, self.output):
             start_linear(layer)

@@ -235,9 +235,10 @@ class Training:
 
     def output(self, model: nn.Module, batch: Batch) -> Output:
         """What the model makes of a batch. Rows that go on in the next batch take their state along, cut off from the past."""
+        goes_on = self.plan.carries and batch.follows
+        output: Output = model(batch, self.carried if goes_on else None)
         if not self.plan.carries:
-            return model(batch)    # type: ignore[no-any-return]
-        output: Output = model(batch, self.carried if batch.follows else None)
+            return output
         assert output.state is not None
         self.carried = forgetting(output.state.detach())
         return output
