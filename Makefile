@@ -21,6 +21,7 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/step_speed.py
 	$(BIN)/python benchmarks/writing_speed.py
 	$(BIN)/python benchmarks/pretrain_speed.py
+	$(BIN)/python benchmarks/busy_neighbour.py
 
 docs: $(VENV)/.demo
 	$(BIN)/python docs/make.py

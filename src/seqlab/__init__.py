@@ -2,8 +2,12 @@
 
 from typing import Any
 
+from seqlab.threads import set_up
+
 __version__ = "0.1.0"
 __all__ = ["load", "train"]
+
+set_up()    # before torch is loaded
 
 
 def __getattr__(name: str) -> Any:

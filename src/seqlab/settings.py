@@ -11,10 +11,11 @@ from seqlab import rules, tasks
 from seqlab.config import Tree
 from seqlab.data.read import DataConfig
 from seqlab.decode import DecodeConfig
-from seqlab.encoders import Transformer
+from seqlab.encoders import Conv, Transformer
 from seqlab.model import ModelConfig
 from seqlab.request import Request, known_preset, known_task
 from seqlab.tasks.task import Size, TaskConfig
+from seqlab.training.crew import WORKER_TOKENS
 from seqlab.training.layering import TransferConfig
 from seqlab.training.loop import TrainConfig
 
@@ -79,11 +80,29 @@ def completed(settings: Settings, size: Size) -> Settings:
     """The settings with every empty number that follows from the size of the data filled in."""
     training = settings.training
     tokens = training.batch_tokens or rules.batch(size.words)
-    workers = training.workers or (training.threads or torch.get_num_threads() if looks_everywhere(settings.model) else 1)
+    workers = training.workers or usual_workers(settings, training.threads or torch.get_num_threads(), tokens)
     rate = training.rate or rules.usual_rate(training.optimiser)
     pull = rules.usual_decay(training.optimiser) if training.weight_decay is None else training.weight_decay
     filled = replace(training, batch_tokens=tokens, rate=rate, weight_decay=pull, workers=workers)
     return replace(settings, training=replace(filled, speed=size.speed))
+
+
+def usual_workers(settings: Settings, threads: int, tokens: int) -> int:
+    """How many workers share a step: every thread is one, unless rows can't be shared out or batches are too small for that.
+
+    Threads within one operation wait for one another thousands of times a step, workers once. So a core that another process
+    takes costs workers little more than that core, and threads most of their speed. In a bag of words a step is mostly the
+    optimiser's, and gradients of so large a table are better not made twice. (benchmarks/recipes.md)
+    """
+    task, model = settings.task, settings.model
+    compared = any(objective.compares for _, objective in task.objectives(model))
+    if compared or task.carries(model) or settings.training.device != "cpu":
+        return 1
+    if model.input is not None and model.input.kind == "bag":
+        return 1
+    if any(isinstance(part, Conv) for part in (model.encoder, model.body)):    # 0.7 to 0.9 of the speed of threads
+        return 1
+    return threads if looks_everywhere(model) or tokens >= WORKER_TOKENS * threads else 1
 
 
 def looks_everywhere(model: ModelConfig) -> bool:

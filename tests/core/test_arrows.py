@@ -24,7 +24,7 @@ SETTINGS = TASKS | {"tasks", "request"}
 RUN = SETTINGS | {"settings"}
 SESSION = RUN | {"run", "transfer"}
 ALLOWED = {
-    "errors": set(), "memory": set(), "files": {"errors"}, "config": {"errors"}, "seq": set(),
+    "errors": set(), "memory": set(), "threads": set(), "files": {"errors"}, "config": {"errors"}, "seq": set(),
     "folder": {"errors", "config"}, "request": {"errors", "config"}, "rules": {"config"},
     "parts": CORE, "nn": PARTS, "inputs": MATHS | {"encoders", "outputs"}, "encoders": MATHS, "outputs": MATHS,
     "decoders": MATHS | {"encoders", "outputs"}, "decode": MATHS, "model": MODEL, "objectives": MODEL,
@@ -33,7 +33,7 @@ ALLOWED = {
     "settings": SETTINGS | {"training"}, "run": RUN, "transfer": RUN | {"run"}, "session": SESSION, "verbs": SESSION,
     "demo": SESSION | {"session"}, "labs": SESSION | {"session"},
     "schema": {"config", "files", "settings", "tasks"}, "early": {"config", "data", "folder", "request", "schema"},
-    "cli": SESSION | {"session", "verbs", "demo", "labs", "early", "schema"}, "__init__": {"run", "session"},
+    "cli": SESSION | {"session", "verbs", "demo", "labs", "early", "schema"}, "__init__": {"run", "session", "threads"},
     "__main__": {"cli"},
 }    # fmt: skip
 

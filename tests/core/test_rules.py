@@ -5,8 +5,7 @@ import itertools
 
 import pytest
 
-from seqlab.settings import PRESETS
-from seqlab.tasks import rules
+from seqlab import rules
 from seqlab.tasks.task import Size, TaskConfig
 
 MINUTES = (0.1, 1, 5, 7.9, 8, 15, 19.9, 20, 39.9, 40, 59.9, 60, 1000)
@@ -78,10 +77,10 @@ def test_every_rule_says_why():
         assert rule.__doc__, name
 
 
-@pytest.mark.parametrize("task", PRESETS)
+@pytest.mark.parametrize("task", TaskConfig.kinds)
 def test_without_minutes_a_preset_is_that_of_a_quarter_of_an_hour(task):
     """But for what the passes decide, which no one knows then."""
-    none, given = (PRESETS[task](Size(minutes=minutes)) for minutes in (None, rules.MINUTES))
+    none, given = (TaskConfig.kinds[task].presets(Size(minutes=minutes)) for minutes in (None, rules.MINUTES))
     assert without_dropout(none) == without_dropout(given)
 
 

@@ -16,8 +16,10 @@ from seqlab.model import Model, ModelConfig
 from seqlab.objectives import CrossEntropy
 from seqlab.parts import Batch, Facts
 from seqlab.seq import Seq, mask_of
+from seqlab.settings import Wishes, completed
+from seqlab.tasks.task import Size
 from seqlab.training import loop as loop_module
-from seqlab.training.crew import Crew
+from seqlab.training.crew import WORKER_TOKENS, Crew
 from seqlab.training.progress import Progress
 
 LENGTHS = (9, 4, 2, 7, 5)
@@ -92,6 +94,56 @@ def test_threads_are_given_back():
             assert torch.get_num_threads() == before
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == before
+
+
+def workers_of(preset: str, threads: int, tokens: int, task: str = "translate") -> int | None:
+    keys = {"training.threads": threads, "training.batch_tokens": tokens}
+    return completed(Wishes(task=task, preset=preset, overrides=keys).settings(), Size()).training.workers
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_every_thread_is_a_worker_where_batches_are_large_enough(threads):
+    enough = threads * WORKER_TOKENS
+    assert workers_of("lstm-attention", threads, enough) == threads
+    assert workers_of("lstm-attention", threads, enough - 1) == 1
+    assert workers_of("transformer", threads, enough - 1) == threads
+    assert workers_of("bilstm", threads, enough, "classify") == threads
+    assert workers_of("bow", threads, enough, "classify") == 1
+    assert workers_of("lstm", threads, enough, "generate") == 1    # which carries state from step to step
+    assert workers_of("transformer", threads, enough, "generate") == threads
+
+
+def test_a_run_of_two_threads_has_two_workers_and_keeps_them_when_resumed(tmp_path, monkeypatch):
+    """What was chosen stands in config.yaml, and a process with other threads goes on with it, bit for bit."""
+    monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
+    before = torch.get_num_threads()
+    (tmp_path / "pairs.tsv").write_text("".join(f"{n} {n % 7} {n % 3}\t{n % 3} {n % 7} {n}\n" for n in range(300)))
+    sizes = {"input.width": 8, "encoder.width": 8, "decoder.width": 8, "decoder.body.width": 8}
+    settings = {f"model.{name}": width for name, width in sizes.items()} | {"training.baseline": False}
+    settings |= {"training.threads": 2, "training.batch_tokens": 2 * WORKER_TOKENS, "training.validations": 2}
+    wishes = {"model": "lstm-attention", "steps": 12, "settings": settings, "quiet": True}
+    taken, crews = loop_module.Training.take_step, []
+
+    def noted(self: loop_module.Training) -> None:
+        crews.append((self.crew.workers, self.counters.step))
+        if len(crews) == 20:    # in the second run
+            self.save()
+            raise Stopped(15, "stopped", fix="")
+        taken(self)
+
+    monkeypatch.setattr(loop_module.Training, "take_step", noted)
+    try:
+        session.train("translate", str(tmp_path / "pairs.tsv"), out=tmp_path / "whole", **wishes)
+        with pytest.raises(Stopped):
+            session.train("translate", str(tmp_path / "pairs.tsv"), out=tmp_path / "part", **wishes)
+        torch.set_num_threads(1)
+        session.resume(tmp_path / "part", Progress(quiet=True), 0.0)
+    finally:
+        torch.set_num_threads(before)
+    assert "workers: 2" in (tmp_path / "part" / "config.yaml").read_text()
+    assert crews[-1] == (2, 11) and {workers for workers, _ in crews} == {2}
+    whole, part = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "part"))
+    assert whole == part
 
 
 def test_a_run_of_two_workers_stopped_and_resumed_ends_bit_for_bit_the_same(tmp_path, monkeypatch):

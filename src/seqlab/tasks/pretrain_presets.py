@@ -26,8 +26,9 @@ def presets(size: Size) -> dict[str, Tree]:
     nothing: Tree = {"input": None, "encoder": None, "pool": None, "head": None}
     words = {"kind": "vocabulary"}
     linear = {"kind": "vocabulary", "transform": "linear", "bias": True}
-    # BERT judges pairs by the first state; with both texts side by side it is learnt sooner.
-    pair, judged = {"kind": "pair"}, {"kind": "linear", "hidden": [width], "activation": "tanh"}
+    # As published: the state of [CLS] judges pairs. With rotary positions it is late to learn that (benchmarks/recipes.md).
+    placed = layer | {"positions": {"kind": "learned", "length": 512}}
+    first, judged = {"kind": "first"}, {"kind": "linear", "hidden": [width], "activation": "tanh"}
 
     def task(objective: str, context: int, **more: object) -> Tree:
         return {"objective": objective, "context": context, **more}
@@ -55,7 +56,7 @@ def presets(size: Size) -> dict[str, Tree]:
     table: dict[str, Tree] = {
         "bert": {
             "task": task("masked+next", 128),
-            "model": filling(tokens, layer, words) | {"pool": pair, "head": judged}, "training": blocks,
+            "model": filling(tokens, placed, words) | {"pool": first, "head": judged}, "training": blocks,
         },
         "roberta": {"task": task("masked", 256), "model": filling(tokens, layer, words), "training": blocks},
         "gpt": {

@@ -120,6 +120,10 @@ class TaskConfig(Variant):
     def words(self, answer: Answer) -> Words:
         """What a report calls the things of a run."""
 
+    def carries(self, model: ModelConfig) -> bool:
+        """Whether rows of the next batch go on with the state of this one's."""
+        return False
+
     def baselines(self) -> Sequence[type[Baseline]]:
         """What stands beside the model, the weakest first."""
         return ()

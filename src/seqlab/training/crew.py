@@ -14,14 +14,17 @@ from torch import Tensor, nn
 from seqlab.nn.layers import Dropout
 from seqlab.parts import Batch
 
+WORKER_TOKENS = 192
+"""Tokens of a batch from which on a worker of its own is worth it, where the model is no Transformer."""
+
 
 class Crew:
     """Replicas of a model, one a worker, whose weights are the same memory; each has gradients and chance of its own.
 
-    For small models on a CPU, workers with one thread each beat one worker with all threads, unless batches are
-    small (benchmarks/recipes.md). Torch lets go of the interpreter while it computes, so threads
-    will do, and nothing has to be sent between processes. A loss is a sum over rows, so the gradient does not depend on
-    how they were shared out (beyond rounding, and beyond what dropout draws). A crew of one is the model itself.
+    For small models on a CPU, workers with one thread each beat one worker with all threads, unless batches are small,
+    and other processes slow them down less (benchmarks/recipes.md). Torch lets go of the interpreter while it computes,
+    so threads will do, and nothing has to be sent between processes. A loss is a sum over rows, so the gradient does not
+    depend on how they were shared out (beyond rounding, and beyond what dropout draws). A crew of one is the model itself.
     """
 
     def __init__(self, model: nn.Module, workers: int, seed: int) -> None:

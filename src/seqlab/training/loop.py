@@ -52,10 +52,11 @@ class TrainConfig:
     device: str = "cpu"
     """Where to compute: cpu, cuda, cuda:1."""
     threads: Positive | None = None
-    """CPU threads; empty: one a core."""
+    """CPU threads; empty: one a core, or as many as a container may use."""
     workers: Positive | None = None
-    """Threads that share each step, with a part of its rows each; empty: one a CPU thread for Transformers, else 1. Always 1
-    where state is carried or rows are compared with one another."""
+    """Threads that share each step, with a part of its rows each; empty: one a CPU thread. 1 for a bag of words, and for
+    models other than Transformers with fewer than 192 tokens of a batch for each. Always 1 on a GPU, and where state is
+    carried or rows are compared with one another."""
     batch_tokens: Positive | None = None
     """Padded tokens in a batch; rows of like length share one."""
     accumulate: Positive = 1
