@@ -16,6 +16,9 @@ BAD = ["dull", "awful", "weak", "boring", "poor", "clumsy"]
 PLAIN = ["the", "film", "story", "was", "and", "a", "music", "actor", "scene", "it", "with", "of"]
 
 
+NAMES = ["Ann", "Ben", "Cleo", "Dora"]
+
+
 def opinions(count: int, seed: int = 0) -> list[tuple[str, str]]:
     """Texts of plain words with one or two opinions among them, and the label that these decide."""
     draw = random.Random(seed)
@@ -33,3 +36,17 @@ def write_table(path: Path, rows: list[tuple[str, ...]], header: tuple[str, ...]
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([header, *rows])
     return path
+
+
+def story(count: int, seed: int = 0) -> str:
+    """Documents of a few sentences, of one language that is made up of little."""
+    draw = random.Random(seed)
+    documents = []
+    for _ in range(count):
+        sentences = []
+        for _ in range(draw.randint(2, 4)):
+            one, two = draw.sample(NAMES, 2)
+            sentences.append(f"{one} {draw.choice(['wakes', 'eats', 'sleeps'])} this {draw.choice(['morning', 'evening'])}.")
+            sentences.append(f"Then {two} calls {one}.")
+        documents.append(" ".join(sentences))
+    return "\n\n".join(documents) + "\n"

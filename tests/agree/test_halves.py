@@ -112,7 +112,7 @@ def test_words_of_one_mood_come_together_only_when_it_is_asked(reviews, tmp_path
         keys = {"model.input.width": 16, "model.encoder.body.width": 16, "task.halves_weight": weight}
         words = {"model": "blank-bilstm", "steps": 80, "settings": SMALL | keys, "quiet": True}
         run = package.train("pretrain", str(reviews), out=tmp_path / str(weight), **words)
-        ids = [[run.ids(word)[0] for word in words] for words in MOODS]
+        ids = [[run.reads.tokenizer.ids([word])[0] for word in words] for words in MOODS]
         table = torch.nn.functional.normalize(run.model.input.embedding.weight.detach(), dim=1)
         good, bad = table[ids[0]], table[ids[1]]
         within = ((good @ good.T).sum() + (bad @ bad.T).sum() - 8) / 24

@@ -90,4 +90,4 @@ def test_a_bag_is_the_weighted_sum_of_its_rows():
 
 def test_a_bag_without_width_is_a_linear_model_that_starts_at_zero():
     read = Bag().build(FACTS)
-    assert read.width == FACTS.outputs and not read.embedding.any()
+    assert read.width == FACTS.outputs["row"] and not read.embedding.any()

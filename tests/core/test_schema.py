@@ -14,10 +14,10 @@ from seqlab.config import RawText, Variant
 from seqlab.early import preset_tree
 from seqlab.errors import UserError
 from seqlab.request import Request
-from seqlab.settings import PRESETS, Settings, Wishes
+from seqlab.settings import Settings, Wishes, task_classes
 from seqlab.tasks.task import Size
 
-NAMED = [(task, preset) for task, presets in PRESETS.items() for preset in presets(Size())]
+NAMED = [(task, preset) for task, kind in task_classes().items() for preset in kind.presets(Size())]
 TYPED = [
     "", "null", "abc", "3", "-1", "0.5", "1e-3", "yes", "no", "all", "lstm", "bpe", "a,b", "1,2",
     "[1, 2]", "{kind: gru}",

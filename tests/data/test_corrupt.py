@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seqlab.answers.exercises import Blanks, Noises, Repair, Vocabulary
 from seqlab.data.corrupt import FIRST, corrupt, infill, mask, permute, row_random
 from seqlab.data.store import Ragged
 from seqlab.data.text import CLS, MASK, SEP
-from seqlab.tasks.exercises import Blanks, Noises, Pieces, Repair
 
 SYMBOLS, LENGTH, CONTEXT = 1000, 1_000_000, 256
 
@@ -20,14 +20,15 @@ def text(length=LENGTH, seed=0):
     return Ragged(ids, np.arange(0, length + 1, 20), np.arange(0, length // 20 + 1, 10))
 
 
-def pieces():
+def vocabulary():
     """Two of three pieces go on with the word before them; nothing goes on with a mark."""
     numbers = np.arange(SYMBOLS)
-    return Pieces(SYMBOLS, within=(numbers >= FIRST) & (numbers % 3 > 0), open=numbers >= FIRST)
+    real = numbers >= FIRST
+    return Vocabulary(SYMBOLS, continues_word=real & (numbers % 3 > 0), can_continue=real)
 
 
 def blanks(length=LENGTH, **noises):
-    return Blanks(text(length), pieces(), CONTEXT, Noises(**noises))
+    return Blanks(text(length), vocabulary(), CONTEXT, Noises(**noises))
 
 
 def blocks(exercise):
@@ -78,7 +79,7 @@ def test_whole_words_are_masked_or_not_at_all():
         ids = ids_of(exercise, row)
         chosen = np.zeros(len(ids), bool)
         chosen[exercise.batch(row[None], (0, 3)).places.positions.numpy()] = True
-        words = np.split(np.arange(len(ids)), np.flatnonzero(exercise.pieces.begins(ids)))
+        words = np.split(np.arange(len(ids)), np.flatnonzero(exercise.vocabulary.begins(ids)))
         for word in words:
             if len(word):
                 assert len(set(chosen[word].tolist())) == 1
@@ -130,7 +131,7 @@ def test_masks_follow_from_seed_epoch_and_row_alone():
 
 
 def test_noise_follows_from_seed_epoch_and_row_alone():
-    exercise = Repair(text(4_000), pieces(), 128, Noises(share=0.3, kinds=("infill", "permute", "mask", "delete")))
+    exercise = Repair(text(4_000), vocabulary(), 128, Noises(share=0.3, kinds=("infill", "permute", "mask", "delete")))
     rows = blocks(exercise)[:6]
     together = shown(exercise.batch(rows, (5, 2)))
     assert together == [shown(exercise.batch(row[None], (5, 2)))[0] for row in rows]
@@ -220,7 +221,7 @@ def test_sentences_change_places():
 
 
 def test_what_is_repaired_is_the_text_itself():
-    exercise = Repair(text(4_000), pieces(), 128, Noises(share=0.3))
+    exercise = Repair(text(4_000), vocabulary(), 128, Noises(share=0.3))
     batch = exercise.batch(blocks(exercise)[:5], (0, 0))
     for row, values in zip(blocks(exercise), batch.written.values, strict=False):
         ids = exercise.ids(row)

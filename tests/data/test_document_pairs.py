@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seqlab.answers.exercises import Noises, PairedBlanks, Vocabulary
 from seqlab.data import sentences
 from seqlab.data.batches import Position
 from seqlab.data.corrupt import FIRST
@@ -23,7 +24,6 @@ from seqlab.data.documents import (
 from seqlab.data.store import Ragged, offsets_of
 from seqlab.data.text import CLS, SEP, Bpe, Words
 from seqlab.errors import UserError
-from seqlab.tasks.exercises import Noises, PairedBlanks, Pieces
 
 # Documents and sentences -----------------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ def test_a_batch_of_pairs_is_marked_and_segmented():
     """[CLS] x [SEP] y [SEP] within the context, segment 0 up to the first [SEP], and no mark is masked."""
     store = library(count=60)
     numbers = np.arange(SYMBOLS)
-    exercise = PairedBlanks(store, Pieces(SYMBOLS, numbers < 0, numbers < 0), ROOM + 3, Noises())
+    exercise = PairedBlanks(store, Vocabulary(SYMBOLS, numbers < 0, numbers < 0), ROOM + 3, Noises())
     for rows in exercise.plan(2048, 0).epoch(0)[:20]:
         batch = exercise.batch(rows, (0, 0))
         text, segments = batch.inputs["text"], batch.inputs["segments"]
@@ -237,6 +237,6 @@ def test_a_batch_of_pairs_is_marked_and_segmented():
 
 def test_texts_of_one_sentence_have_no_pairs():
     numbers = np.arange(SYMBOLS)
-    exercise = PairedBlanks(library(most=1), Pieces(SYMBOLS, numbers < 0, numbers < 0), 64, Noises())
+    exercise = PairedBlanks(library(most=1), Vocabulary(SYMBOLS, numbers < 0, numbers < 0), 64, Noises())
     with pytest.raises(UserError, match="No text has two sentences"):
         exercise.plan(1024, 0)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seqlab.baselines.ngrams import NGrams
 from seqlab.errors import UserError
-from seqlab.tasks.ngrams import NGrams
 
 texts = st.lists(st.integers(0, 3), min_size=1, max_size=60)
 

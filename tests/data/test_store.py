@@ -7,7 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqlab.data import store as store_module
-from seqlab.data.store import Ragged, Store, StoreWriter, cached_store, concatenate, fingerprint, forget_old, offsets_of, pad
+from seqlab.data.store import (
+    Ragged,
+    Store,
+    StoreWriter,
+    cached_store,
+    concatenate,
+    digest_of,
+    fingerprint,
+    forget_old,
+    offsets_of,
+    pad,
+)
 from seqlab.errors import MachineError
 from seqlab.seq import Nested, Seq
 
@@ -146,10 +157,16 @@ def test_a_fingerprint_changes_with_contents_and_settings_alone(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_text("same")
     two.write_text("same")
-    first = fingerprint([one], {"a": 1, "b": 2})
 
-    assert first == fingerprint([two], {"b": 2, "a": 1})
-    assert first != fingerprint([one], {"a": 1, "b": 3})
+    def mark(path, **settings):
+        return fingerprint([digest_of(path)], settings)
+
+    first = mark(one, a=1, b=2)
+
+    assert first == mark(two, b=2, a=1)
+    assert first != mark(one, a=1, b=3)
     two.write_text("other")
-    assert first != fingerprint([two], {"a": 1, "b": 2})
+    assert first != mark(two, a=1, b=2)
+    digests = [digest_of(one), digest_of(two)]
+    assert fingerprint(digests, {}) != fingerprint(digests[::-1], {})
     assert store_module.cache_folder().name == "stores"

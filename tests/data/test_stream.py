@@ -16,8 +16,8 @@ from seqlab.data.stream import (
     START,
     WIDTH,
     Blocks,
+    RunningTable,
     Streams,
-    Text,
     cut_line,
     encode_pieces,
     encode_text,
@@ -27,9 +27,10 @@ from seqlab.data.stream import (
     split_text,
     stretches,
 )
-from seqlab.data.survey_text import TextSurvey, look_at
 from seqlab.data.text import UNK, Bpe, Characters, Tokenizer, Words
 from seqlab.errors import UserError
+from seqlab.tasks.generate import Generate
+from seqlab.tasks.prepare import Files
 
 PROSE = 'He said: "well, it\'s (a) well-known thing", and left... Why? I\'m here.\n\n\tThe end\n' * 3
 
@@ -41,7 +42,7 @@ def written(folder, **files):
 
 
 def read(names, **told):
-    return [row.cells["text"] for row in Text(names, DataConfig(**told)).rows()]
+    return [row.cells["text"] for row in RunningTable(names, DataConfig(**told)).rows()]
 
 
 # Files ---------------------------------------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ def test_all_files_are_one_text_with_its_line_ends(tmp_path):
     names = written(tmp_path, a="one\r\n\r\ntwo", b=gzip.compress(b"three\n"), c="last line, without an end")
 
     assert "".join(read(names)) == "one\n\ntwo\nthree\nlast line, without an end"
-    assert [row.place.line for row in Text(names, DataConfig()) if isinstance(row, Row)] == [1, 2, 3, 3, 1, 1]
+    assert [row.place.line for row in RunningTable(names, DataConfig()) if isinstance(row, Row)] == [1, 2, 3, 3, 1, 1]
 
 
 @given(st.text(alphabet="ab \n", max_size=300), st.integers(4, 40))
@@ -192,12 +193,16 @@ def test_a_stretch_begins_with_the_id_before_it():
 
 def told(tmp_path, **files):
     names = written(tmp_path, **files)
-    return TextSurvey({split: look_at(split, Text([name], DataConfig())) for split, name in zip(files, names, strict=True)})
+    return Files(Generate(), DataConfig(**{split: (name,) for split, name in zip(files, names, strict=True)}))
+
+
+def errors(found):
+    return [problem.what for problem in found.problems if problem.severity == "error"]
 
 
 def test_odd_characters_are_told_with_their_line(tmp_path):
-    survey = told(tmp_path, train="plain text, line after line\n" * 60 + "a bell \x07 and a lost sign \ufffd\n")
-    odd = next(problem for problem in survey.problems() if "odd characters" in problem.what)
+    found = told(tmp_path, train="plain text, line after line\n" * 60 + "a bell \x07 and a lost sign \ufffd\n")
+    odd = next(problem for problem in found.problems if "odd characters" in problem.what)
 
     assert str(odd).startswith(f"{tmp_path / 'train.txt'}:61: train: there are odd characters: U+0007 (1 time), U+FFFD (1 time)")
 
@@ -205,25 +210,53 @@ def test_odd_characters_are_told_with_their_line(tmp_path):
 def test_lines_that_stand_in_both_texts_are_told_if_they_are_long(tmp_path):
     own = "".join(f"this line with the number {number} stands in one of the texts alone\n" for number in range(50))
     line = "a long line, of which nobody would think that it stands there twice\n"
-    survey = told(tmp_path, train=own + line, valid="short\n" * 90 + line)
-    leak = next(problem for problem in survey.problems() if "also in train" in problem.what)
+    found = told(tmp_path, train=own + line, valid="short\n" * 90 + line)
+    leak = next(problem for problem in found.problems if "also in train" in problem.what)
 
     assert leak.severity == "warning"
     assert str(leak).startswith(f"{tmp_path / 'valid.txt'}:91: 100.0 % of the lines of valid with 40 and more characters")
 
 
-def test_the_lines_of_a_survey_count_characters_words_and_lines(tmp_path):
-    survey = told(tmp_path, train="ab ab\n" * 500)
-    lines = "\n".join(survey.lines())
+def test_lines_that_are_held_out_and_also_learnt_from_are_told(tmp_path):
+    lines = [f"this line with the number {number:03} stands in this one text alone\n" for number in range(100)]
+    clean = told(tmp_path, train="".join(lines))
+    twice = told(tmp_path, train="".join([*lines[:95], *lines[:5]]))
 
+    assert clean.held.sum() == twice.held.sum() == 10 and clean.held[-10:].all()
+    assert not any("also in train" in problem.what for problem in clean.problems)
+    leak = next(problem for problem in twice.problems if "also in train" in problem.what)
+    assert str(leak).startswith(f"{tmp_path / 'train.txt'}:96: 50.0 % of the lines of valid")
+    repeats = next(problem for problem in twice.problems if "repeat an earlier one" in problem.what)
+    assert repeats.severity == "note" and "5.0 % of the lines of 40 and more characters" in repeats.what
+
+
+def test_the_lines_of_a_survey_count_characters_words_and_lines(tmp_path):
+    found = told(tmp_path, train="ab ab\n" * 500)
+    lines = "\n".join(found.lines())
+
+    assert lines.startswith("task.flow is text: running text, line ends included\n")
     assert "train: 500 lines in" in lines and "3,000 characters, 1,000 words" in lines
     assert "4 different characters; the commonest: a 33.3 %, b 33.3 %, space 16.7 %, line end 16.7 %" in lines
     assert f"held out for validation: the text from {tmp_path / 'train.txt'}:451 on, 10.0 % of the characters" in lines
 
 
+def test_rows_of_a_table_are_texts_of_their_own(tmp_path):
+    path = tmp_path / "words.csv"
+    path.write_text("word\n" + "".join(f"{number}\n" for number in range(40)) + "7\n" + "z" * 10_001 + "\n")
+    found = Files(Generate(), DataConfig(train=(str(path),)))
+    lines = found.lines()
+
+    assert lines[:2] == ["task.flow is rows: each row is a text of its own", f"train: 42 rows in {path}"]
+    assert f"  the longest text has 10,001 characters ({path}:43)" in lines
+    assert any(line.startswith("held out for validation: 4 rows, ") for line in lines)
+    assert [str(problem) for problem in found.problems] == [
+        f"{path}:43: train: the longest text has 10,001 characters.",
+        "train: 2.4 % of the rows repeat an earlier one.",
+    ]
+
+
 @pytest.mark.parametrize(("text", "wanted"), [("short\n", "too little text: 6 characters"), ("x" * 3000, "none can be held")])
 def test_too_little_text_is_an_error(tmp_path, text, wanted):
-    errors = [problem.what for problem in told(tmp_path, train=text).problems() if problem.severity == "error"]
+    [error] = errors(told(tmp_path, train=text))
 
-    assert len(errors) == 1
-    assert wanted in errors[0]
+    assert wanted in error

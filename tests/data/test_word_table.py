@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from seqlab.baselines import word_table
+from seqlab.baselines.word_table import Cells, WordTable, cut, expect, join, learn
 from seqlab.errors import UserError
-from seqlab.tasks import word_table
-from seqlab.tasks.word_table import Cells, WordTable, cut, expect, join, learn
 
 HOUSE = [
     (["the", "house"], ["la", "maison"]),

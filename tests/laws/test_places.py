@@ -14,8 +14,8 @@ from seqlab.objectives import CrossEntropy
 from seqlab.outputs import First, Linear, Mean, Vocabulary
 from seqlab.parts import Batch, Facts, Places
 from seqlab.seq import Seq
-from seqlab.settings import PRESETS, Wishes
-from seqlab.tasks.pretrain_presets import PUBLISHED
+from seqlab.settings import Wishes
+from seqlab.tasks.pretrain import Pretrain
 from seqlab.tasks.task import Size
 from seqlab.training.checkpoint import load_weights, save_weights
 
@@ -145,11 +145,11 @@ def test_parameters_by_formula_are_those_that_are_there(name):
     assert sum(cost.parameters for cost in model.costs(9)) == count_parameters(model)
 
 
-@pytest.mark.parametrize("name", PRESETS["pretrain"](Size()))
+@pytest.mark.parametrize("name", Pretrain.presets(Size()))
 @pytest.mark.parametrize("minutes", [2.0, 100.0])
 def test_parameters_of_every_pretrain_preset_by_formula(name, minutes):
     settings = Wishes(task="pretrain", preset=name).settings(Size(minutes=minutes))
-    model = sketch(settings.model, settings.task.imagined(PUBLISHED.get(name, 8_000), 2))
+    model = sketch(settings.model, settings.task.imagined(Pretrain.published.get(name, 8_000), 2))
     assert sum(cost.parameters for cost in model.costs(128)) == count_parameters(model)
 
 

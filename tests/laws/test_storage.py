@@ -20,7 +20,7 @@ def made(config: object, seed: int) -> Part:
     if isinstance(config, InputConfig):
         part: Part = config.build(FACTS)
     elif isinstance(config, HeadConfig):
-        part = config.build(FACTS.outputs, FACTS.outputs)
+        part = config.build(FACTS.outputs["row"], FACTS.outputs["row"])
     else:
         assert isinstance(config, EncoderConfig | PoolConfig)
         part = config.build(WIDTH)

@@ -18,9 +18,9 @@ from safetensors import SafetensorError
 
 import seqlab as seqlab_package
 from seqlab import session
+from seqlab.answers.row import LabelAnswer
 from seqlab.data import files as data_files
 from seqlab.errors import UserError
-from seqlab.tasks import classify
 from seqlab.training import checkpoint
 
 TINY = [*SMALL, "training.threads=1"]
@@ -391,8 +391,13 @@ def test_a_file_of_another_run_does_not_fit(file, expect_exit, run, runs):
     expect_exit("predict", run, "a film", says=(file.split(".")[0],))
 
 
-@pytest.mark.parametrize("change", [{"labels": None}, {"symbols": {"text": "many"}}, {"mean": []}, {"colour": 3}, {"target": 7}])
-def test_facts_of_the_wrong_kind_are_damage(change, expect_exit, run):
+@pytest.mark.parametrize(("name", "change"), [
+    ("single", {"labels": None}), ("single", {"symbols": {"text": "many"}}), ("single", {"pair": "perhaps"}),
+    ("single", {"rows": 7}), ("number", {"mean": []}),
+])    # fmt: skip
+def test_facts_of_the_wrong_kind_are_damage(name, change, expect_exit, runs, tmp_path):
+    """Those that every task has and those that a field learnt."""
+    run = Path(shutil.copytree(runs / name, tmp_path / "copy"))
     path = run / "facts.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     expect_exit("predict", run, "a film", says=("facts.json is damaged", next(iter(change))))
@@ -514,7 +519,7 @@ def test_no_memory_left_is_told_plainly(error, seqlab, runs, monkeypatch):
     def scores(*_):
         raise error
 
-    monkeypatch.setattr(classify, "scores", scores)
+    monkeypatch.setattr(LabelAnswer, "outputs", scores)
     code, out, err = seqlab("predict", runs / "single", "a film")
     assert code == 3 and not out
     assert "no memory left" in err and "training.batch_tokens" in err and "Traceback" not in err
@@ -524,6 +529,6 @@ def test_a_defect_of_ours_keeps_its_traceback(seqlab, runs, monkeypatch):
     def scores(*_):
         raise RuntimeError("something else")
 
-    monkeypatch.setattr(classify, "scores", scores)
+    monkeypatch.setattr(LabelAnswer, "outputs", scores)
     with pytest.raises(RuntimeError, match="something else"):
         seqlab("predict", runs / "single", "a film")

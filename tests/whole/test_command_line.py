@@ -239,11 +239,11 @@ def test_embed_gives_the_vector_that_the_head_reads(seqlab, reviews, tmp_path):
     scores = run.model.head(torch.tensor(vectors)).scores.softmax(dim=-1)
     said = run.predict(["a superb film", "a dull film"])
     for row, answer in zip(scores.tolist(), said, strict=True):
-        assert row == pytest.approx([answer.scores[label] for label in run.facts.labels], abs=1e-5)
+        assert row == pytest.approx([answer.scores[label] for label in run.answer.labels], abs=1e-5)
 
 
 def test_a_baseline_that_would_eat_up_the_minutes_is_left_out(seqlab, reviews, tmp_path, monkeypatch):
-    monkeypatch.setattr("seqlab.session.GRAMS_A_SECOND", 10)
+    monkeypatch.setattr("seqlab.baselines.bag.GRAMS_A_SECOND", 10)
     monkeypatch.setattr("seqlab.cli.STARTED", time.monotonic())
     words = [*(setting for setting in SMALL if "baseline" not in setting), "--minutes", 0.25, "training.patience=1"]
     code, out, err = seqlab("train", "classify", reviews, "--model", "cnn", "--out", tmp_path / "run", *words)

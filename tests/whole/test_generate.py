@@ -15,19 +15,21 @@ import torch
 
 import seqlab
 from seqlab import config, likelihood, session
+from seqlab.answers.pen import Pen
 from seqlab.data.store import Ragged
 from seqlab.data.text import BOS, EOS
 from seqlab.decode import DecodeConfig
 from seqlab.decoders import Causal
 from seqlab.encoders import Conv, Lstm, Transformer
 from seqlab.errors import Stopped, UserError
+from seqlab.fields.running import WrittenRunningField
 from seqlab.model import Model, ModelConfig
 from seqlab.nn.positions import Learned
 from seqlab.parts import Facts
 from seqlab.seq import Seq
 from seqlab.settings import Settings, Wishes
-from seqlab.tasks.continuing import Pen
-from seqlab.tasks.generate import Generate, Reading
+from seqlab.tasks.generate import Generate
+from seqlab.tasks.prepare import Files
 from seqlab.training.progress import Progress
 
 BODIES = {
@@ -60,7 +62,7 @@ def trained(folder: Path, settings: dict[str, object], name: str = "run", *, rep
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEQLAB_CACHE", str(folder / "cache"))
         if not report:
-            patch.setattr(session, "finish", lambda folder, *_: seqlab.load(folder))
+            patch.setattr(session.Session, "finish", lambda self, _: seqlab.load(self.folder))
         return session.train_anew(Wishes(tree=settings), folder / name, Progress(quiet=True), 0.0)
 
 
@@ -112,11 +114,11 @@ def test_it_learns_the_language_and_writes_it(cats):
 
 def nats_over_all(run, text: str) -> float:
     """By hand: −log softmax over all symbols at every id."""
-    ids = run.tokenizer.encode([text]).values.astype(np.int64)
-    fed = torch.tensor([[run.facts.opening, *ids[:-1]]])
+    ids = run.reads.tokenizer.encode([text]).values.astype(np.int64)
+    fed = torch.tensor([[run.answer.learnt.opening, *ids[:-1]]])
     with torch.no_grad():
         states, _ = run.model.decoder.advance(fed, run.model.decoder.start(None, 1))
-        logs = run.model.decoder.vocabulary(states[0]).log_softmax(dim=-1)
+        logs = run.model.decoder.vocabulary(states[0]).scores.log_softmax(dim=-1)
     return -float(logs[range(len(ids)), ids].sum())
 
 
@@ -147,7 +149,7 @@ def test_what_comes_piece_by_piece_is_what_comes_at_once(name, request):
 
 def test_a_character_of_several_bytes_comes_whole(looks, monkeypatch):
     """Subwords of bytes, which have never seen a snowman, need three of them."""
-    snowman = looks.tokenizer.encode(["☃!"]).values.tolist()
+    snowman = looks.reads.tokenizer.encode(["☃!"]).values.tolist()
     monkeypatch.setattr(Pen, "stream", lambda *_: iter(snowman))
 
     assert len(snowman) == 4
@@ -195,7 +197,7 @@ TINY = {
 
 
 def written(run, *prompts: str, **asked: object) -> list[str]:
-    return [one.text for one in run.predict(prompts or ("the", "a"), {"decode.longest": 40, **asked})]
+    return [one.text for one in run.predict(list(prompts) or ["the", "a"], {"decode.longest": 40, **asked})]
 
 
 def with_decode(run, folder: Path, old: bool = False, **decode: object):
@@ -238,7 +240,7 @@ def test_a_run_that_was_trained_to_be_greedy_is_greedy(folder, tmp_path, monkeyp
     """Its sample at the validation, too. No seed changes what is likeliest."""
     said: list[str] = []
     monkeypatch.setattr(Progress, "say", lambda _, text: said.append(text))
-    monkeypatch.setattr(session, "finish", lambda folder, *_: seqlab.load(folder))
+    monkeypatch.setattr(session.Session, "finish", lambda self, _: seqlab.load(self.folder))
     settings = {**TINY, "decode.sample": False, "decode.longest": 12}
     data = str(folder / "cats.txt")
     run = seqlab.train("generate", data, model="gru", steps=6, out=tmp_path / "run", settings=settings)
@@ -267,7 +269,7 @@ def test_a_folder_of_format_1_writes_as_it_did(cats, tmp_path):
 
 def test_a_body_goes_on_writing_as_it_did(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(session, "finish", lambda folder, *_: seqlab.load(folder))
+    monkeypatch.setattr(session.Session, "finish", lambda self, _: seqlab.load(self.folder))
     training = {key: value for key, value in TINY.items() if key.startswith("training")}
     small = training | {"model.decoder.width": 16, "model.decoder.body.layers": 1, "data.tokens.vocabulary": 280}
     more, data = {"steps": 1, "quiet": True}, str(folder / "cats.txt")
@@ -333,7 +335,8 @@ def test_rows_are_scored_as_decoding_scores_them():
     found = likelihood.sums(likelihood.row_nats(model, rows), rows.offsets)
     for number in range(3):
         ids = torch.tensor([rows.row(number)])
-        assert found[number] == pytest.approx(-float(likelihood.log_probabilities(model.decoder, None, Seq(ids, ids >= 0))[0]), abs=1e-4)
+        [wanted] = likelihood.log_probabilities(model.decoder, None, Seq(ids, ids >= 0)).tolist()
+        assert found[number] == pytest.approx(-wanted, abs=1e-4)
 
 
 def test_evaluate_states_units_intervals_and_the_n_grams(cats, tmp_path):
@@ -351,18 +354,26 @@ def test_evaluate_states_units_intervals_and_the_n_grams(cats, tmp_path):
     assert scores.baselines["6-gram"].metrics["bpc"].value == pytest.approx(2 / 24, abs=0.03)
 
 
+def reader_of(texts: list[str], flow: str, **data: object) -> WrittenRunningField:
+    """What has learnt from these texts, under these settings of data."""
+    settings = config.build(Settings, {"data": data}, "")
+    field = WrittenRunningField(flow, context=512)
+    field.set_up(settings.data, settings.model)
+    field.tokenizer = settings.data.tokens.train(texts)
+    return field
+
+
 def test_a_model_of_words_is_scored_per_word_and_told_of_unknown_ones():
     lines = ["a b , c\n", "a , d\n"]
-    tokenizer = config.build(Settings, {"data": {"tokens": {"kind": "words", "least": 2}}}, "").data.tokens.train(lines)
-    ids, units, _ = Reading(tokenizer, "text", "word", 512).encode(lines)
+    field = reader_of(lines, "text", tokens={"kind": "words", "least": 2})
+    ids, units, _ = field.ids(lines)
 
     assert units.tolist() == [[8, 4], [6, 3]]    # words and marks; line ends are not among the ids
-    assert tokenizer.decode(ids.values.tolist()) == "a, a,"
+    assert field.tokenizer.decode(ids.values.tolist()) == "a, a,"
 
 
 def test_a_cut_row_counts_only_what_is_kept_of_it():
-    tokenizer = config.build(Settings, {"data": {"tokens": "characters"}}, "").data.tokens.train(["abcdef gh"])
-    ids, units, cut = Reading(tokenizer, "rows", "character", 5).encode(["abcdef gh", "a b"])
+    ids, units, cut = reader_of(["abcdef gh"], "rows", tokens="characters", length=5).ids(["abcdef gh", "a b"])
 
     assert ids.sizes().tolist() == [7, 5] and cut == 1    # with both marks
     assert units.tolist() == [[6, 2], [4, 3]]             # the end counts as one character and one word
@@ -374,7 +385,7 @@ def test_a_cut_row_counts_only_what_is_kept_of_it():
 @pytest.mark.parametrize(("body", "flow"), [("lstm", "text"), ("transformer", "text"), ("lstm", "rows")])
 def test_stopped_and_resumed_it_ends_bit_for_bit_like_an_unbroken_run(tmp_path, folder, body, flow, monkeypatch):
     monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(session, "finish", lambda folder, *_: seqlab.load(folder))
+    monkeypatch.setattr(session.Session, "finish", lambda self, _: seqlab.load(self.folder))
     settings = tree(folder / "cats.txt", body, steps=24, flow=flow, context=64)
     settings["training"] |= {"baseline": False}
     whole = trained(tmp_path, settings, "whole")
@@ -446,13 +457,13 @@ def test_explain_shows_where_a_transformer_looked(lines):
 
 
 def test_the_report_has_samples_and_the_most_surprising_lines(cats, folder):
-    task = cats.settings.task
-    prepared = task.look(cats.settings.data).prepare(cats.settings.data, cats.settings.model)
-    found = cats.findings(prepared, task.look(cats.settings.data), "valid")
+    settings = cats.settings
+    prepared = Files(settings.task, settings.data).prepare(settings.data, settings.model, settings.decode)
+    scores, found = cats.findings(prepared.stores["valid"])
 
     assert len(found.samples) == 6 and found.samples[0].startswith("At temperature 0.5:\n")
     assert [one.score for one in found.worst] == sorted((one.score for one in found.worst), reverse=True)
-    assert found.scores.examples == 40
+    assert scores.examples == 40
 
 
 # What can't work -----------------------------------------------------------------------------------------------------

@@ -235,7 +235,7 @@ def test_another_number_of_threads_is_told(seqlab, whole, tmp_path, monkeypatch)
 def test_a_disk_that_takes_no_more_ends_with_exit_3_and_the_run_goes_on(start, seqlab, whole, tmp_path):
     """The operating system refuses the state, the largest file of all; with room again the run ends as it should."""
     run = tmp_path / "run"
-    process = start(*words_for(whole, run), file_bytes=20_000)
+    process = start(*words_for(whole, run), file_bytes=36_000)
     process.join(60)
     told = (tmp_path / "told").read_text()
     assert process.exitcode == 3, told

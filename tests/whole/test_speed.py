@@ -12,9 +12,10 @@ import torch
 
 import seqlab as package
 from seqlab import session
-from seqlab.config import dump
+from seqlab.config import dump, read_file
 from seqlab.errors import Stopped
-from seqlab.settings import PRESETS, Wishes, read_file
+from seqlab.settings import Wishes, task_classes
+from seqlab.tasks.prepare import Files
 from seqlab.tasks.task import Size
 from seqlab.training import speed
 from seqlab.training.crew import Crew
@@ -47,12 +48,16 @@ def measured(monkeypatch):
         return found[-1]
 
     monkeypatch.setattr(session, "measured", noted)
-    monkeypatch.setattr(session, "finish", lambda folder, *_: package.load(folder))
+    monkeypatch.setattr(session.Session, "finish", lambda self, steps: package.load(self.folder))
     return found
 
 
 def train(book, folder, **budget):
     return package.train("generate", book, model="gru", out=folder, settings=SMALL, quiet=True, **budget)
+
+
+def presets(task, size):
+    return task_classes()[task].presets(size)
 
 
 def dropouts(tree) -> list[float]:
@@ -66,16 +71,16 @@ def dropouts(tree) -> list[float]:
 @pytest.mark.parametrize(("task", "preset"), LEARNING)
 def test_a_faster_machine_never_drops_less(task, preset):
     sizes = [Size(minutes=10.0, speed=10.0**power) for power in range(1, 9)]
-    found = [dropouts(PRESETS[task](size)[preset]) for size in sizes]
+    found = [dropouts(presets(task, size)[preset]) for size in sizes]
     for slow, fast in itertools.pairwise(found):
         assert all(one <= two for one, two in zip(slow, fast, strict=True))
     assert found[0] != found[-1]
     assert Size(minutes=10.0, speed=50.0, characters=1000).passes == 30.0
 
 
-@pytest.mark.parametrize("task", PRESETS)
+@pytest.mark.parametrize("task", task_classes())
 def test_without_minutes_the_speed_decides_nothing(task):
-    assert PRESETS[task](Size(speed=1e9)) == PRESETS[task](Size())
+    assert presets(task, Size(speed=1e9)) == presets(task, Size())
     assert Size(minutes=1.0).passes is None
 
 
@@ -124,7 +129,7 @@ def test_measuring_leaves_nothing_behind(book, measured, tmp_path, monkeypatch):
     assert weights[0] == weights[1]
 
     settings, size = plain.settings, Size(minutes=0.1)
-    prepared = settings.task.look(settings.data).prepare(settings.data, settings.model)
+    prepared = Files(settings.task, settings.data).prepare(settings.data, settings.model, settings.decode)
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     session.measured(settings, prepared, (), size, tmp_path / "nowhere")
     assert torch.equal(torch.get_rng_state(), state) and torch.get_num_threads() == threads

@@ -17,14 +17,15 @@ from torch import nn
 import seqlab as seqlab_package
 from seqlab.data.batches import Plan
 from seqlab.errors import MachineError
-from seqlab.parts import Batch, Objective, Output, Pooled, Reply, Term
+from seqlab.parts import Batch, Objective, Output, Reply, State, Term
 from seqlab.seq import Seq
 from seqlab.training import budget as budget_module
 from seqlab.training import loop as loop_module
 from seqlab.training.budget import Budget
-from seqlab.training.loop import Checked, TrainConfig, Training
+from seqlab.training.loop import TrainConfig, Training
 from seqlab.training.optim import Average, rate_factor
 from seqlab.training.progress import Progress
+from seqlab.training.validation import Validation
 
 ROWS, FEATURES = 64, 3
 
@@ -36,11 +37,10 @@ class Line(nn.Module):
         super().__init__()
         self.linear = nn.Linear(FEATURES, 1)
 
-    def forward(self, batch: Batch) -> Output:
+    def forward(self, batch: Batch, carried: State | None = None) -> Output:
         features = batch.inputs["features"]
         assert isinstance(features, Seq)
-        vector = features.values[:, 0]
-        return Output(features, Pooled(vector), Reply(self.linear(vector)))
+        return Output({"row": Reply(self.linear(features.values[:, 0]))})
 
 
 class Error(Objective):
@@ -69,7 +69,7 @@ def load(rows: np.ndarray, chance: tuple[int, int] = (0, 0)) -> Batch:
 def trainer(folder, config=None, *, objective=None, validate=None, batch=16, steps=20, budget=None, **more) -> Training:
     torch.manual_seed(0)
     config = config or TrainConfig(**{"steps": steps, "rate": 0.05, "weight_decay": 0.01, "batch_tokens": batch} | more)
-    score = validate or (lambda model: Checked(0.0, 1.0, {"valid_loss": 1.0}))
+    score = validate or (lambda model: Validation(0.0, 1.0, {"valid_loss": 1.0}))
     return Training(
         Line(), [(1.0, objective or Error())], config, Plan(np.ones(ROWS, np.int64), batch, seed=0), load, score,
         budget or Budget(steps=steps), folder, Progress(quiet=True),
@@ -246,7 +246,7 @@ def test_weights_that_answer_with_no_number_are_never_the_best(tmp_path):
 
     def validate(model):
         score, loss = next(said)
-        return Checked(score, loss, {"valid_loss": loss})
+        return Validation(score, loss, {"valid_loss": loss})
 
     counters = trainer(tmp_path, validate=validate, validations=5).run()
     assert counters.best_score == 0.2 and counters.best_step == 12
@@ -255,7 +255,7 @@ def test_weights_that_answer_with_no_number_are_never_the_best(tmp_path):
 
 
 def test_a_run_without_one_finite_validation_has_diverged(tmp_path):
-    validate = lambda model: Checked(math.nan, math.nan, {"valid_loss": math.nan})    # noqa: E731
+    validate = lambda model: Validation(math.nan, math.nan, {"valid_loss": math.nan})    # noqa: E731
     with pytest.raises(MachineError, match="diverged"):
         trainer(tmp_path, validate=validate).run()
     assert not (tmp_path / "model.safetensors").exists()
@@ -279,7 +279,7 @@ def test_the_kept_weights_are_those_that_validated_best(tmp_path):
     def validate(model):
         seen.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
         score, loss = said[len(seen) - 1]
-        return Checked(score, loss, {"valid_loss": loss})
+        return Validation(score, loss, {"valid_loss": loss})
 
     counters = trainer(tmp_path, validate=validate, validations=5).run()
     assert (counters.best_score, counters.best_loss, counters.best_step) == (0.7, 0.4, 12)
@@ -290,7 +290,7 @@ def test_the_kept_weights_are_those_that_validated_best(tmp_path):
 def test_patience_ends_a_run_that_gets_no_better(tmp_path):
     said = iter([0.1, 0.5, 0.4, 0.3, 0.2, 0.9])
     counters = trainer(
-        tmp_path, validate=lambda model: Checked(next(said), 1.0, {"valid_loss": 1.0}), validations=10, patience=3
+        tmp_path, validate=lambda model: Validation(next(said), 1.0, {"valid_loss": 1.0}), validations=10, patience=3
     ).run()
     assert counters.step == 10 and counters.best_score == 0.5 and len(logged(tmp_path)) == 5
 
@@ -330,7 +330,7 @@ def slow_training(folder, clock, *, minutes, step_seconds, validation_seconds=2.
 
     def validate(model):
         clock.now += validation_seconds
-        return Checked(0.0, 1.0, {"valid_loss": 1.0})
+        return Validation(0.0, 1.0, {"valid_loss": 1.0})
 
     config = TrainConfig(minutes=minutes, rate=0.05, weight_decay=0.01, batch_tokens=16, patience=50, **more)
     budget = Budget(steps=1_000_000, minutes=minutes, started=clock.now - used, reserve=reserve)

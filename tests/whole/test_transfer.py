@@ -146,7 +146,7 @@ def test_pretraining_goes_on_with_other_texts(pretrained, data, tmp_path):
         "pretrain", str(tmp_path / "more.csv"), start=pretrained("roberta").folder, steps=2, settings=SMALL,
         out=tmp_path / "run", quiet=True,
     )
-    assert run.tokenizer.size == pretrained("roberta").tokenizer.size
+    assert run.reads.tokenizer.size == pretrained("roberta").reads.tokenizer.size
 
 
 # What does not fit -----------------------------------------------------------------------------------------------

@@ -14,10 +14,12 @@ import torch
 from made import opinions, write_table
 
 from seqlab import session
+from seqlab.data.text import EOS
 from seqlab.errors import UserError
+from seqlab.fields.field import kept_texts
 from seqlab.run import load
 from seqlab.settings import Wishes
-from seqlab.tasks import translate
+from seqlab.tasks.prepare import Files
 
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 DIGITS = dict(zip("0123456789", NAMES, strict=True))
@@ -110,12 +112,12 @@ def test_two_vocabularies_and_errors_of_symbols(runs):
 def test_validation_scores_what_it_says(runs, numbers, monkeypatch):
     """The loss is that of the scorer of pairs, and rows with one source count as one item."""
     monkeypatch.setenv("SEQLAB_CACHE", str(runs / "cache"))
-    files = numbers.task.look(numbers.settings.data)
-    prepared = files.prepare(numbers.settings.data, numbers.settings.model)
+    settings = numbers.settings
+    prepared = Files(settings.task, settings.data).prepare(settings.data, settings.model, settings.decode)
     store = prepared.stores["valid"]
-    found = prepared.validate(numbers.model, "cpu")
+    found = prepared.validate(numbers.model)
 
-    pairs = list(zip(*(translate.texts_of(store.fields[name]) for name in ("raw", "raw_target")), strict=True))
+    pairs = list(zip(*(kept_texts(store.fields[name]) for name in ("raw.source", "raw.target")), strict=True))
     written = int((store.fields["written"].sizes() - 1).sum())
     assert found.loss == pytest.approx(-sum(numbers.score_pairs(pairs)) / written, rel=1e-4)
     assert found.score == found.numbers["valid_bleu"]
@@ -137,7 +139,7 @@ def test_a_text_is_translated_the_same_alone_or_beside_others(numbers):
 def test_a_score_is_the_mean_log_probability_of_what_was_written(numbers):
     [said] = numbers.predict(["4 2"])
     [logp] = numbers.score_pairs([("4 2", said.text)])
-    ids = len(numbers.tongues.target.encode([said.text]).row(0))
+    ids = len(numbers.answer.target.tokenizer.encode([said.text]).row(0))
     assert said.score == pytest.approx(logp / (ids + 1), abs=1e-4)              # the end is written, too
 
 
@@ -148,13 +150,13 @@ def test_decoding_can_be_changed(numbers):
     assert list(tree) == ["text", "score", "others"] and list(tree["others"][0]) == ["text", "score"]
     assert list(said.columns()) == ["translation", "translation_score", "translation_2", "translation_3"]
     [cut] = numbers.predict(["4 2 4 2"], settings={"decode.longest": 2})
-    assert len(numbers.tongues.target.encode([cut.text]).row(0)) <= 2
+    assert len(numbers.answer.target.tokenizer.encode([cut.text]).row(0)) <= 2
     with pytest.raises(UserError, match=r"decode\.beam"):
         numbers.predict(["4 2"], settings={"decode.beam": 0})
 
 
 def test_signs_that_were_never_seen_are_read_and_can_be_written(numbers):
-    tokenizer = numbers.tongues.target
+    tokenizer = numbers.answer.target.tokenizer
     assert tokenizer.decode(tokenizer.encode(["naïve 🐟 日本"]).row(0)) == "naïve 🐟 日本"
     assert isinstance(numbers.predict(["🐟 日本"])[0].text, str)
 
@@ -288,14 +290,15 @@ def test_some_sources_are_learnt_without_their_full_stop(tmp_path, monkeypatch):
     def prepared(share):
         overrides = {"data.train": (name,), "data.valid": (name,), "task.open_ends": share}
         settings = Wishes(task="translate", overrides=overrides).settings()
-        return settings.task.look(settings.data).prepare(settings.data, settings.model)
+        files = Files(settings.task, settings.data)
+        return files.prepare(settings.data, settings.model, settings.decode)
 
     whole, some, every = (prepared(share) for share in (0.0, 0.25, 0.999))
-    places, stop = np.arange(len(rows)), every.stop
+    places, stop = np.arange(len(rows)), every.training.full_stop
     before, after = (one.load(places, (0, 1)).inputs["text"] for one in (whole, every))
     for row in places:
         ids, kept = ([*one.values[row, : one.lengths[row]].tolist()] for one in (before, after))
-        assert kept == ([*ids[:-2], translate.EOS] if ids[-2] == stop and len(ids) > 2 else ids)
+        assert kept == ([*ids[:-2], EOS] if ids[-2] == stop and len(ids) > 2 else ids)
     assert int((before.lengths - after.lengths).sum()) == 400
 
     first, again, later = (some.load(places, (0, epoch)) for epoch in (1, 1, 2))
@@ -316,7 +319,7 @@ def test_single_words_are_read_with_two_layers_when_there_is_time(tmp_path, monk
             overrides = {"data.train": (write_pairs(tmp_path, name, some),), "training.minutes": minutes}
             wishes = Wishes(task="translate", preset="lstm-attention", overrides=overrides)
             first = wishes.settings()
-            size = replace(first.task.look(first.data).size, minutes=minutes)
+            size = replace(Files(first.task, first.data).size, minutes=minutes)
             layers[name, minutes] = wishes.settings(size).model.encoder.layers
     assert layers == {("words", 3): 1, ("words", 30): 2, ("turned", 3): 1, ("turned", 30): 1}
 

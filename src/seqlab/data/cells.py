@@ -33,6 +33,10 @@ class KeptRows:
             self._sizes.append(len(text))
             self._file.write(text)
 
+    def flush(self) -> None:
+        """Write what is still in memory: a full disk is told here, not where rows are read back."""
+        self._file.flush()
+
     def __len__(self) -> int:
         return len(self._sizes) // len(self.roles)
 

@@ -36,7 +36,7 @@ from seqlab.data.survey import (
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.fields.field import DataFacts, Encoded, Field, ReadField
-from seqlab.files import folder_beside
+from seqlab.files import disk_trouble, folder_beside
 from seqlab.model import Model, ModelConfig
 from seqlab.parts import Batch
 from seqlab.tasks.task import Size, TaskConfig
@@ -76,7 +76,8 @@ class Files:
             field.see_columns(self.tables["train"].found)
         for split, table in self.tables.items():
             self.kept[split] = KeptRows(cache_folder().parent / "rows", list(table.found))
-            self.splits[split] = self._look(split, table, keep_all_faults)
+            with disk_trouble(f"The rows of {table.sources[0].name} could not be kept in {cache_folder().parent}"):
+                self.splits[split] = self._look(split, table, keep_all_faults)
 
     def _look(self, name: str, table: Table, keep_all: bool) -> Split:
         """One pass over a table."""
@@ -90,6 +91,7 @@ class Files:
             for see in sees:
                 see(cells, mark)
             keep(cells)
+        self.kept[name].flush()
         return Split(name, walk, np.array(marks, np.uint64), looks)
 
     # What is there ---------------------------------------------------------------------------------------------

@@ -7,13 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seqlab.answers.written import Items
 from seqlab.data.batches import Plan
-from seqlab.data.pairs import survey_pairs
 from seqlab.data.read import Bad, DataConfig, Row, Table
-from seqlab.data.store import Ragged
+from seqlab.data.sides import apart
+from seqlab.data.store import Ragged, Store, marked
 from seqlab.errors import UserError
-from seqlab.tasks import classify
-from seqlab.tasks.translate import SOURCE, TARGET, Items, marked
+from seqlab.fields.source import SOURCE
+from seqlab.fields.target import TARGET
+from seqlab.tasks.classify import Classify
+from seqlab.tasks.prepare import Files
+from seqlab.tasks.translate import Translate
 
 ROLES = (SOURCE, TARGET)
 
@@ -102,7 +106,7 @@ def test_a_comma_joins_two_files_that_are_there(tmp_path):
 def test_other_tasks_refuse_two_files(tmp_path):
     name = joined(tmp_path, "a\n", "x\n")
     with pytest.raises(UserError) as caught:
-        list(table(name, roles=tuple(classify.roles(labelled=True))))
+        list(table(name, roles=[role for field in Classify().fields(DataConfig()) for role in field.roles()]))
     assert "put a space between them" in caught.value.fix
 
 
@@ -164,25 +168,35 @@ LONG = "a sentence that goes on for quite a while before it ends"
 
 
 def surveyed(folder, length=512, **splits):
-    tables = {}
+    paths = {}
     for split, rows in splits.items():
-        path = write(folder / f"{split}.tsv", "".join(f"{one}\t{two}\n" for one, two in rows))
-        tables[split] = table(path, length=length, header=False)
-    return survey_pairs(tables)
+        paths[split] = (str(write(folder / f"{split}.tsv", "".join(f"{one}\t{two}\n" for one, two in rows))),)
+    return Files(Translate(), DataConfig(**paths, length=length, header=False), keep_all_faults=True)
 
 
 def said(found, severity):
-    return [str(problem) for problem in found.problems() if problem.severity == severity]
+    return [str(problem) for problem in found.problems if problem.severity == severity]
+
+
+def far_apart(found):
+    """Rows whose sides have lengths that hardly belong together."""
+    source, target = (found.train.looks[side] for side in ("source", "target"))
+    return set(apart(source.letters, target.letters).tolist())
 
 
 def test_rows_and_lengths_of_both_sides_are_counted(tmp_path):
     found = surveyed(tmp_path, train=[("a b", "x"), ("c", "y y y"), ("d d d", "z")])
+    source, target = (found.train.looks[side] for side in ("source", "target"))
 
-    assert found.train.words.tolist() == [[2, 1], [1, 3], [3, 1]]
-    assert found.train.letters.tolist() == [[3, 1], [1, 5], [5, 1]] and found.train.characters == 16
-    source, target = found.lines()[1:3]
-    assert source.startswith("  source: half have up to 2, 95 % up to 3, the longest 3 words (line 3);")
-    assert target.startswith("  target: half have up to 1, 95 % up to 3, the longest 3 words (line 2);")
+    assert source.words.tolist() == [2, 1, 3] and target.words.tolist() == [1, 3, 1]
+    assert source.letters.tolist() == [3, 1, 5] and target.letters.tolist() == [1, 5, 1]
+    assert found.characters == 16 and found.size.rows == 3 and found.size.words == 2
+    columns, headline, *sides = found.lines()[:4]
+    assert columns == 'columns: source is column "1", target is column "2"'
+    assert headline == f"train: 3 pairs in {tmp_path / 'train.tsv'}"
+    assert sides[0].startswith("  source: half have up to 2, 95 % up to 3, the longest 3 words (line 3);")
+    assert sides[1].startswith("  target: half have up to 1, 95 % up to 3, the longest 3 words (line 2);")
+    assert sides[1].endswith("; half have up to 1, 95 % up to 5, the longest 5 characters")
 
 
 def test_copies_repeats_and_several_targets_are_told(tmp_path):
@@ -191,7 +205,6 @@ def test_copies_repeats_and_several_targets_are_told(tmp_path):
 
     [copies] = said(found, "warning")
     assert "train.tsv:2: train: in 2 rows (25.0 %) the target is the source itself, as at" in copies and "train.tsv:6" in copies
-    assert (found.train.repeated, found.train.several) == (1, 1)
     repeats, several = said(found, "note")
     assert "in 1 row (12.5 %) an earlier pair comes again" in repeats and "for 1 of the sources" in several
 
@@ -200,7 +213,7 @@ def test_sides_whose_lengths_do_not_belong_together_are_told(tmp_path):
     rows = [(f"{LONG} {number}", f"{LONG} {number} !") for number in range(20)]
     found = surveyed(tmp_path, train=[*rows, ("short", LONG), (LONG * 2, "a few words"), ("yes", "of course, why not?")])
 
-    assert set(found.train.apart.tolist()) == {20, 21}                         # the last is short on both sides
+    assert far_apart(found) == {20, 21}                                        # the last is short on both sides
     assert any("train.tsv:21" in warning and "far longer" in warning for warning in said(found, "warning"))
 
 
@@ -209,7 +222,9 @@ def test_lengths_that_never_belonged_together_are_no_warning(tmp_path):
     draw = np.random.default_rng(0)
     rows = [(f"{number} " + "w " * int(one), f"{number} " + "v " * int(two)) for number, (one, two) in
             enumerate(np.exp(draw.normal(3, 1, (200, 2))))]    # fmt: skip
-    assert len(surveyed(tmp_path, train=rows).train.apart) == 0
+    found = surveyed(tmp_path, train=rows)
+
+    assert not far_apart(found) and not said(found, "warning")
 
 
 def test_splits_that_share_sources_and_long_pairs_are_told(tmp_path):
@@ -220,12 +235,36 @@ def test_splits_that_share_sources_and_long_pairs_are_told(tmp_path):
     assert any("train.tsv:2: train: in 1 row (25.0 %) a side has more than 3 words" in note for note in said(found, "note"))
 
 
+def test_faults_of_one_side_are_kept_with_their_lines(tmp_path):
+    found = surveyed(tmp_path, train=[("a", "x"), ("", "y"), ("c", ""), ("d", "w")])
+
+    assert [error.partition("train.tsv:")[2] for error in said(found, "error")] == [
+        "2: the source is empty.", "3: the target is empty.",
+    ]
+
+
+def test_not_a_single_pair_is_an_error(tmp_path):
+    found = surveyed(tmp_path, train=[("a", ""), ("", "b")])
+
+    assert "train.tsv:1: train: not a single row can be used." in "\n".join(said(found, "error"))
+    assert found.faulty and "3 errors" in found.lines()
+
+
 def test_nothing_wrong_is_said_so(tmp_path):
     rows = [(f"source {number}", f"target {number}") for number in range(30)]
     assert surveyed(tmp_path, train=rows).lines()[-1] == "Nothing is wrong with it."
 
 
+def test_of_two_files_no_columns_are_told(tmp_path):
+    name = joined(tmp_path, "one\ntwo\nthree\n", "un\ndeux\ntrois\n")
+    lines = Files(Translate(), DataConfig(train=(name,))).lines()
+
+    assert lines[0].startswith("train: 3 pairs in ") and lines[1].startswith("  source: half have up to 1,")
+
+
 # What becomes of them ------------------------------------------------------------------------------------------------
+
+NOTHING = Store({}, {})
 
 
 @given(st.lists(st.lists(st.integers(7, 50), max_size=5), min_size=1, max_size=9))
@@ -259,8 +298,8 @@ def test_pairs_are_batched_by_both_lengths():
 
 
 def test_equal_sources_are_one_item_with_several_references():
-    items = Items.of([("a", "x"), ("b", "y"), (" a ", "z"), ("a", "x")])
+    items = Items.of(NOTHING, [("a", "x"), ("b", "y"), (" a ", "z"), ("a", "x")])
     assert items.sources == ["a", "b"] and items.references == [["x", "z", "x"], ["y"]] and items.rows.tolist() == [0, 1]
     assert items.some(1).sources == ["a"] and items.some(9).sources == ["a", "b"]
-    many = Items.of((str(number), "x") for number in range(100)).some(3)
+    many = Items.of(NOTHING, ((str(number), "x") for number in range(100))).some(3)
     assert many.sources == ["0", "50", "99"] and many.rows.tolist() == [0, 50, 99]

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from seqlab.data import grams as grams_module
-from seqlab.data.fields import READINGS, reading, shorten
 from seqlab.data.grams import Grams
 from seqlab.data.read import DataConfig
+from seqlab.data.readings import READINGS, reading, shorten
 from seqlab.data.store import Ragged
-from seqlab.data.text import SEP, UNK, WORD, Bpe, Characters, Words
+from seqlab.data.text import EOS, SEP, UNK, WORD, Bpe, Characters, Words
 from seqlab.errors import UserError
 
 TEXTS = ["The cat sat. It slept!", "a dog and a cat", "the dog slept on the mat<br />it was a dog's mat", "it sat", "A cat?"]
@@ -24,7 +24,7 @@ CONFIG = DataConfig(tokens=Words(least=1), length=6, sentences=3, sentence_lengt
 
 def trained(reads, config=CONFIG, pair=False):
     texts = list(zip(TEXTS, OTHERS, strict=True)) if pair else TEXTS
-    return reading(reads, config, pair=pair, outputs=2).train(texts)
+    return reading(reads, config, outputs=2).train(texts)
 
 
 def shape(pieces):
@@ -36,7 +36,7 @@ def shape(pieces):
 def test_a_reading_saved_and_loaded_gives_the_same_fields_and_its_pieces_stand_beside_them(reads, pair, tmp_path):
     one = trained(reads, pair=pair)
     one.save(tmp_path)
-    two = reading(reads, CONFIG, pair=pair, outputs=2).load(tmp_path)
+    two = reading(reads, CONFIG, outputs=2).load(tmp_path)
     texts2 = OTHERS if pair else None
 
     fields, again = one.encode(TEXTS, texts2).fields, two.encode(TEXTS, texts2).fields
@@ -52,6 +52,17 @@ def test_a_reading_saved_and_loaded_gives_the_same_fields_and_its_pieces_stand_b
     for number, text in enumerate(TEXTS):
         row = first.row(number)
         assert shape(one.pieces(text, OTHERS[number] if pair else None)) == (shape(row) if reads == "sentences" else [len(row)])
+
+
+def test_a_text_for_which_another_is_written_is_read_whole_with_its_end():
+    one = reading("tokens", CONFIG, ends=True).train(TEXTS)
+
+    encoded = one.encode(TEXTS)
+
+    assert encoded.cut == 0 and encoded.fields["text"].sizes().max() > CONFIG.length + 1
+    for number, text in enumerate(TEXTS):
+        assert encoded.fields["text"].row(number) == [*one.tokenizer.ids(one.tokenizer.pieces(text)), EOS]
+        assert len(one.pieces(text)[0]) == encoded.fields["text"].sizes()[number]
 
 
 @pytest.mark.parametrize("reads", READINGS)
@@ -78,7 +89,7 @@ def test_of_a_long_text_a_third_comes_from_the_head_and_the_rest_from_the_tail()
 @settings(deadline=None)
 def test_a_pair_is_text_mark_text_and_each_gets_its_share(sizes, length):
     config = DataConfig(tokens=Words(least=1), length=length)
-    one = reading("tokens", config, pair=True).train(["a b"])
+    one = reading("tokens", config).train(["a b"])
     a, b = one.tokenizer.ids(["a", "b"])
 
     encoded = one.encode([" ".join("a" * size) for size, _ in sizes], [" ".join("b" * size) for _, size in sizes])

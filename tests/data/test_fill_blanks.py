@@ -2,9 +2,9 @@
 
 import pytest
 
+from seqlab.answers.fill_blanks import TokenTexts
 from seqlab.data.corrupt import FIRST
 from seqlab.data.text import Bpe, Characters, Unigram, Words
-from seqlab.tasks import cloze
 
 NAMES = ("Ann", "Ben", "Cleo", "Dora")
 STORY = " ".join(
@@ -19,7 +19,7 @@ STORY = " ".join(
 def test_a_text_is_cut_at_its_blanks_as_the_whole_text_would_be(tokens):
     """With the missing pieces put in, ids and text are those of the text without blanks."""
     tokenizer = tokens.train([STORY])
-    words = cloze.Words(tokenizer)
+    words = TokenTexts(tokenizer)
     text = "Ann wakes this morning. Then Ben calls Ann."
     for missing in ("Ann wakes", "this", "Ben"):
         whole = tokenizer.encode([text]).values.tolist()
@@ -36,7 +36,7 @@ def test_a_text_is_cut_at_its_blanks_as_the_whole_text_would_be(tokens):
 
 
 def test_a_blank_within_a_word_takes_any_piece_but_marks():
-    words = cloze.Words(Bpe(vocabulary=300).train([STORY]))
+    words = TokenTexts(Bpe(vocabulary=300).train([STORY]))
     inside, alone = (words.fits(words.cut(text), 0) for text in ("mor[MASK]", "this [MASK]."))
 
     assert not inside[:FIRST].any() and inside[FIRST:].all()

@@ -1,0 +1,258 @@
+"""What every task keeps, and every objective: stopping, batch-mates, files and folders change no answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from made import opinions, write_table
+
+import seqlab as package
+from seqlab import cli, session
+from seqlab.errors import Stopped, UserError
+from seqlab.run import Run
+from seqlab.settings import Wishes, task_classes
+from seqlab.tasks.pretrain import Objective
+from seqlab.training.progress import Progress
+
+SMALL = {"training.batch_tokens": 256, "training.rate": 0.01, "training.validations": 2, "training.steps": 12}
+READS = {"model.input.width": 8, "model.encoder.width": 8}
+LAYERS = {"model.input.width": 8, "model.encoder.heads": 2, "model.encoder.layers": 1, "model.encoder.feed_forward": 16}
+BODY = {"heads": 2, "layers": 1, "feed_forward": 16}
+WRITES = {"model.decoder.width": 8, **{f"model.decoder.body.{name}": value for name, value in BODY.items()}}
+PIECES = {"data.tokens.vocabulary": 300, "task.context": 32}
+APART = {"model.input.width": 8, "model.encoder.body.width": 8}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small run of a task."""
+
+    task: str
+    preset: str
+    data: str
+    settings: dict[str, object]
+    asked: tuple[str, ...]
+    """Inputs of different lengths."""
+
+
+OPINIONS = ("a great film", "it was a dull and boring story. with music", "weak")
+LINES = ("the cat", "the dog sat on the", "a")
+BLANKS = ("the [MASK] sat", "a cat and a dog sat on the [MASK] today.", "the [MASK]")
+CASES = {
+    "label": Case("classify", "bilstm", "labels", READS, OPINIONS),
+    "number": Case("classify", "transformer", "numbers", LAYERS | {"task.target": "number"}, OPINIONS),
+    "documents": Case("classify", "han", "labels", {"model.input.inner.width": 8, "model.encoder.width": 8}, OPINIONS),
+    "grams": Case("classify", "bow", "labels", {}, OPINIONS),
+    "written": Case("translate", "lstm-attention", "pairs", READS | {"model.decoder.width": 8, "model.decoder.body.width": 8}, LINES),
+    "running": Case("generate", "lstm", "text", {"model.decoder.width": 8, "model.decoder.body.width": 8}, LINES),
+    "rows": Case("generate", "transformer", "lines", WRITES, LINES),
+    "causal": Case("pretrain", "gpt", "text", WRITES | PIECES, LINES),
+    "masked": Case("pretrain", "roberta", "text", LAYERS | PIECES, BLANKS),
+    "masked+next": Case("pretrain", "bert", "text", LAYERS | PIECES | {"model.head.hidden": [8]}, BLANKS),
+    "blank": Case("pretrain", "blank-bilstm", "text", APART | PIECES, BLANKS),
+    "both-ways": Case("pretrain", "elmo", "text", APART | PIECES, BLANKS),
+    "denoise": Case("pretrain", "bart", "lines", LAYERS | WRITES | PIECES, BLANKS),
+}    # fmt: skip
+
+
+def test_no_task_and_no_objective_is_left_out():
+    assert {case.task for case in CASES.values()} == set(task_classes())
+    assert set(typing.get_args(Objective)) <= set(CASES)
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    draw = random.Random(seed)
+    animal, place = (lambda: draw.choice(["cat", "dog", "cow"])), (lambda: draw.choice(["mat", "hat", "car"]))
+    return [f"the {animal()} sat on the {place()}. a {animal()} ran to the {place()} today." for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> dict[str, Path]:
+    """A file of each kind to learn from."""
+    folder = tmp_path_factory.mktemp("data")
+    rows = opinions(160)
+    text = folder / "text.txt"
+    text.write_text("".join(f"{line}\n\n" if number % 4 == 3 else f"{line}\n" for number, line in enumerate(sentences(200, 0))))
+    turned = [(line, " ".join(reversed(line.split()))) for line in sentences(160, 1)]
+    return {
+        "labels": write_table(folder / "labels.csv", rows),
+        "numbers": write_table(folder / "numbers.csv", [(one, str(len(one.split()))) for one, _ in rows]),
+        "pairs": write_table(folder / "pairs.csv", turned, ("source", "target")),
+        "lines": write_table(folder / "lines.csv", [(line,) for line in sentences(200, 2)], ("text",)),
+        "text": text,
+    }
+
+
+def train(case: Case, data: dict[str, Path], folder: Path) -> Run:
+    settings = {"data.train": (str(data[case.data]),), **SMALL, **case.settings}
+    return session.train_anew(Wishes(task=case.task, preset=case.preset, overrides=settings), folder, Progress(quiet=True), 0.0)
+
+
+@pytest.fixture(scope="module")
+def runs(data, tmp_path_factory):
+    """The run of each case, trained when it is first asked for."""
+    folder, made = tmp_path_factory.mktemp("runs"), {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEQLAB_CACHE", str(folder / "cache"))
+
+        def run(name: str) -> Run:
+            if name not in made:
+                made[name] = train(CASES[name], data, folder / name)
+            return made[name]
+
+        yield run
+
+
+def told(answers) -> list[dict]:
+    return [answer.to_json() for answer in answers]
+
+
+def assert_alike(one, two) -> None:
+    """Equal but for the last digits of numbers."""
+    if isinstance(one, dict):
+        assert one.keys() == two.keys()
+        for key in one:
+            assert_alike(one[key], two[key])
+    elif isinstance(one, (list, tuple)):
+        assert len(one) == len(two)
+        for left, right in zip(one, two, strict=True):
+            assert_alike(left, right)
+    elif isinstance(one, float):
+        assert one == pytest.approx(two, rel=1e-4, abs=1e-5)
+    else:
+        assert one == two
+
+
+def command(capsys, monkeypatch, *words: object) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["seqlab", *map(str, words)])
+    code = 0
+    try:
+        cli.main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0
+    caught = capsys.readouterr()
+    return code, caught.out, caught.err
+
+
+EVERY = pytest.mark.parametrize("name", CASES)
+GREEDY = {"decode.sample": False, "decode.temperature": 1.0}
+
+
+@EVERY
+def test_a_folder_answers_as_the_run_that_was_trained(name, runs, tmp_path):
+    """From another place, with nothing else of the first."""
+    run = runs(name)
+    shutil.copytree(run.folder, tmp_path / "elsewhere")
+    again = package.load(tmp_path / "elsewhere")
+    assert told(again.predict(list(CASES[name].asked))) == told(run.predict(list(CASES[name].asked)))
+
+
+@EVERY
+def test_alone_in_a_batch_and_from_a_file_the_answer_is_the_same(name, runs, tmp_path, capsys, monkeypatch):
+    run, asked = runs(name), list(CASES[name].asked)
+    together = told(run.predict(asked, GREEDY))
+    assert_alike(together, [told(run.predict([one], GREEDY))[0] for one in asked])
+    assert_alike(together[0], run.predict(asked[0], GREEDY).to_json())
+    file = write_table(tmp_path / "asked.csv", [(one,) for one in asked], (run.reads.roles()[0].name,))
+    words = [f"{key}={value}" for key, value in GREEDY.items()]
+    code, out, err = command(capsys, monkeypatch, "predict", run.folder, "--input", file, "--json", *words)
+    assert code == 0, err
+    assert_alike(together, [json.loads(line) for line in out.splitlines()])
+
+
+@EVERY
+def test_stopped_and_resumed_it_ends_as_if_it_had_not_been(name, runs, data, tmp_path, monkeypatch):
+    whole, inner, steps = runs(name), session.Training.take_step, 0
+
+    def stopping(training):
+        nonlocal steps
+        steps += training.folder == tmp_path / "stopped"
+        if steps == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+        inner(training)
+
+    monkeypatch.setattr(session.Training, "take_step", stopping)
+    with pytest.raises(Stopped):
+        train(CASES[name], data, tmp_path / "stopped")
+    resumed = session.resume(tmp_path / "stopped", Progress(quiet=True), 0.0)
+    assert steps > 5
+    other = resumed.model.state_dict()
+    assert all(torch.equal(tensor, other[key]) for key, tensor in whole.model.state_dict().items())
+    stored = [json.loads((run.folder / "scores.json").read_text()) for run in (whole, resumed)]
+    assert stored[0]["metrics"] == stored[1]["metrics"] and stored[0].get("baselines") == stored[1].get("baselines")
+
+
+@EVERY
+def test_the_maps_of_an_explanation_fit_its_pieces(name, runs):
+    found = runs(name).explain(CASES[name].asked[1])
+    if name == "denoise":
+        assert found.maps[0].kind == "alignment"
+    assert found.maps
+    for one in found.maps:
+        if one.kind == "document":
+            assert len(one.weights) == len(one.sentences) == len(one.words)
+            assert all(len(pieces) == len(weights) for pieces, weights in zip(one.sentences, one.words, strict=True))
+        else:
+            assert one.weights.shape[-1] == len(one.pieces)
+        if one.kind in ("alignment", "matrix"):
+            assert one.weights.sum(axis=-1) == pytest.approx(1.0, abs=1e-4)
+        if one.kind == "alignment":
+            assert one.weights.shape[-2] == len(one.written)
+
+
+@EVERY
+def test_what_a_run_is_promised_to_have_is_there(name, runs, data, capsys, monkeypatch):
+    run, case = runs(name), CASES[name]
+    for file in ("config.yaml", "facts.json", "model.safetensors", "metrics.jsonl", "scores.json", "report.html", "README.md"):
+        assert (run.folder / file).stat().st_size > 0
+    words = run.task.words(run.answer)
+    assert words.purpose in (run.folder / "README.md").read_text().replace("\\", "")
+    logged = run.history()[-1]
+    assert {"step", "epoch", "seconds", "train_loss", "valid_loss"} <= logged.keys()
+    assert any(metric.key in logged for metric in run.answer.metrics)
+
+    code, out, err = command(capsys, monkeypatch, "inspect", run.folder, "--json")
+    parameters = json.loads(out)["parameters"]
+    assert code == 0 and parameters["total"] == parameters["formula_total"], err
+    code, out, err = command(capsys, monkeypatch, "init", case.task, "--model", case.preset)
+    assert code == 0 and f"kind: {case.task}" in out, err
+    code, out, err = command(capsys, monkeypatch, "evaluate", run.folder, data[case.data], "--json")
+    scores = json.loads(out)
+    assert code == 0 and list(scores["metrics"]) == [metric.name for metric in run.answer.metrics], err
+    for score in scores["metrics"].values():
+        assert score.keys() == {"value", "low", "high", "unit"} and score["low"] <= score["value"] <= score["high"]
+    assert scores["task"] == case.task and scores["examples"] > 0 and scores["baselines"]
+
+
+@EVERY
+def test_a_row_that_is_at_fault_is_told_with_its_line(name, data, tmp_path, capsys, monkeypatch):
+    """A byte that is no text, in the middle of a file."""
+    case = CASES[name]
+    lines = data[case.data].read_bytes().split(b"\n")
+    lines[20] = b"the \xff cat"
+    broken = tmp_path / f"broken{data[case.data].suffix}"
+    broken.write_bytes(b"\n".join(lines))
+    settings = [f"{key}={value}" for key, value in case.settings.items() if key.startswith("task.")]
+    code, out, err = command(capsys, monkeypatch, "train", case.task, broken, "--out", tmp_path / "run", *settings)
+    assert code == 2 and f"{broken}:21" in err, err
+    assert not (tmp_path / "run").exists()
+
+
+@EVERY
+def test_what_is_asked_for_and_not_there_is_refused_in_words(name, runs):
+    run = runs(name)
+    for ask in (run.embed, run.score):
+        try:
+            assert ask(CASES[name].asked[0].replace("[MASK]", "cat")) is not None
+        except UserError as error:
+            assert error.what and error.why and error.fix
