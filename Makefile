@@ -13,6 +13,7 @@ test: $(VENV)/.test
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/oxlint src
 	$(BIN)/python .ci/lint_css.py src

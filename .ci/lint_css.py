@@ -36,7 +36,7 @@ def read(text: str) -> list[Node]:
 
 def body(rule: Node) -> list[Node]:
     """The declarations and rules between a rule's braces."""
-    if rule.content is None:    # @import and the like
+    if rule.content is None:  # @import and the like
         return []
     return tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
 
@@ -98,7 +98,7 @@ def faults(text: str, known: set[str]) -> Iterator[tuple[int, str]]:
             yield from ((node.source_line, what) for what in faults_of_rule(node))
         elif node.type == "declaration":
             yield from ((node.source_line, what) for what in faults_of_declaration(node, known))
-    if read(text + "\n}")[-1].type != "error":    # a brace too many, unless one was open
+    if read(text + "\n}")[-1].type != "error":  # a brace too many, unless one was open
         yield len(text.splitlines()), "a brace is still open at the end"
 
 

@@ -1,6 +1,6 @@
 """Test accuracy of the presets on real data sets, with default settings and a budget in minutes.
 
-    python benchmarks/accuracy.py [imdb|ag_news|sst|trec ...]
+python benchmarks/accuracy.py [imdb|ag_news|sst|trec ...]
 """
 
 from __future__ import annotations
@@ -17,14 +17,23 @@ DATA = Path(os.environ.get("SEQLAB_DATA", "../shared/data"))
 SEQLAB = str(Path(sys.executable).with_name("seqlab"))
 PLANS: dict[str, tuple[tuple[str, str, str], list[str], list[tuple[str, float]]]] = {
     "imdb": (
-        ("train", "val", "test"), [],
+        ("train", "val", "test"),
+        [],
         [("bow", 1), ("cnn", 10), ("bilstm", 10), ("self-attentive", 10), ("han", 10), ("transformer", 10)],
     ),
     "ag_news": (("train", "val", "test"), [], [("bow", 0.5), ("cnn", 2), ("bilstm", 2)]),
-    "sst": (("sst2_train", "sst2_dev", "sst2_test"), [], [("bow", 0.5), ("cnn", 2), ("bilstm", 2), ("self-attentive", 2)]),
-    "sst_phrases": (("sst2_phrases_train", "sst2_dev", "sst2_test"), [], [("bow", 0.5), ("cnn", 4), ("bilstm", 4)]),
+    "sst": (
+        ("sst2_train", "sst2_dev", "sst2_test"),
+        [],
+        [("bow", 0.5), ("cnn", 2), ("bilstm", 2), ("self-attentive", 2)],
+    ),
+    "sst_phrases": (
+        ("sst2_phrases_train", "sst2_dev", "sst2_test"),
+        [],
+        [("bow", 0.5), ("cnn", 4), ("bilstm", 4)],
+    ),
     "trec": (("train", "", "test"), ["data.columns.label=coarse"], [("bow", 0.5), ("cnn", 2), ("bilstm", 2)]),
-}    # fmt: skip
+}
 
 
 def seqlab(*words: object) -> str:

@@ -1,6 +1,6 @@
 """A generated table of 1 GB: how much memory training takes, and how soon the first step comes.
 
-    python benchmarks/big_table.py [megabytes]
+python benchmarks/big_table.py [megabytes]
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from pathlib import Path
 def write_rows(path: Path, size: int) -> int:
     """Rows of 5 to 400 words of a Zipf-like vocabulary, with one of four labels."""
     draw = random.Random(0)
-    words = [f"{draw.choice('bcdfgklmnprst')}{draw.choice('aeiou')}{draw.choice('lmnrst')}{number}" for number in range(50_000)]
+    words = [
+        f"{draw.choice('bcdfgklmnprst')}{draw.choice('aeiou')}{draw.choice('lmnrst')}{number}"
+        for number in range(50_000)
+    ]
     weights = [1 / (rank + 10) for rank in range(len(words))]
     stock = draw.choices(words, weights, k=2_000_000)
     rows = 0
@@ -43,7 +46,9 @@ def watch(pid: int, most: list[int]) -> None:
             status = Path(f"/proc/{pid}/status").read_text()
         except OSError:
             return
-        most[0] = max([most[0], *(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))])
+        most[0] = max(
+            [most[0], *(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))]
+        )
         time.sleep(0.2)
 
 
@@ -53,14 +58,26 @@ def main(megabytes: int) -> None:
     rows = write_rows(data, megabytes * 1_000_000)
     print(f"{data.stat().st_size / 1e6:.0f} MB, {rows:,} rows", flush=True)
     command = [
-        str(Path(sys.executable).with_name("seqlab")), "train", "classify", str(data), "--model", "cnn", "--steps", "100",
-        "--out", str(folder / "run"), "training.baseline=false", "training.validations=1",
-    ]    # fmt: skip
+        str(Path(sys.executable).with_name("seqlab")),
+        "train",
+        "classify",
+        str(data),
+        "--model",
+        "cnn",
+        "--steps",
+        "100",
+        "--out",
+        str(folder / "run"),
+        "training.baseline=false",
+        "training.validations=1",
+    ]
     began = time.monotonic()
     for name in ("with nothing ready", "with the store ready"):
         shutil.rmtree(folder / "run", ignore_errors=True)
         began = time.monotonic()
-        process = subprocess.Popen(command, env=os.environ | {"SEQLAB_CACHE": str(folder / "cache")}, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, env=os.environ | {"SEQLAB_CACHE": str(folder / "cache")}, stdout=subprocess.DEVNULL
+        )
         most = [0]
         watcher = threading.Thread(target=watch, args=(process.pid, most))
         watcher.start()
@@ -72,8 +89,9 @@ def main(megabytes: int) -> None:
         watcher.join()
         row = json.loads((folder / "run" / "metrics.jsonl").read_text().splitlines()[-1])
         print(
-            f"{name}: exit {process.returncode}, memory up to {most[0] / 1e6:.2f} GB, training begins after {first:.0f} s, "
-            f"{row['step']} steps, all in {time.monotonic() - began:.0f} s", flush=True,
+            f"{name}: exit {process.returncode}, memory up to {most[0] / 1e6:.2f} GB, training begins after"
+            f" {first:.0f} s, {row['step']} steps, all in {time.monotonic() - began:.0f} s",
+            flush=True,
         )
     shutil.rmtree(folder)
 

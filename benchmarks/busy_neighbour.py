@@ -1,16 +1,16 @@
 """Training beside other processes: `lstm-attention` on Multi30k, quiet and beside processes that spin.
 
-Candidates are seqlab as it comes, and one worker with the threads of OpenMP waiting as OpenMP does by default (it spins), as it
-does under OMP_WAIT_POLICY=PASSIVE (it sleeps), and with one thread. Each is a process of its own, because a policy is read when
-torch is loaded; they take turns, and wait without work meanwhile. A spinning process counts, in a session of
-its own, as another user's would be (Linux shares a core out among sessions), held to a core (`on core 0`, `on both`: one on
-each of two) or wherever the system puts it. The table is printed and kept in
-benchmarks/results/busy_neighbour.md.
+Candidates are seqlab as it comes, and one worker with the threads of OpenMP waiting as OpenMP does by default
+(it spins), as it does under OMP_WAIT_POLICY=PASSIVE (it sleeps), and with one thread. Each is a process of
+its own, because a policy is read when torch is loaded; they take turns, and wait without work meanwhile. A
+spinning process counts, in a session of its own, as another user's would be (Linux shares a core out among
+sessions), held to a core (`on core 0`, `on both`: one on each of two) or wherever the system puts it. The
+table is printed and kept in benchmarks/results/busy_neighbour.md.
 
     python benchmarks/busy_neighbour.py [--seconds 3] [--turns 5] [--quick]
 
-Takes six minutes, and wants a machine with nothing else to do. Without Multi30k in SEQLAB_DATA it learns made-up sentences.
---quick does everything once and small, to see that it works, and keeps nothing.
+Takes six minutes, and wants a machine with nothing else to do. Without Multi30k in SEQLAB_DATA it learns
+made-up sentences. --quick does everything once and small, to see that it works, and keeps nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ SITUATIONS: dict[str, tuple[int | None, ...]] = {
 WANTED = 0.8
 
 
-# One candidate ---------------------------------------------------------------------------------------------------
+# One candidate ----------------------------------------------------------------------------------------------
 
 
 def work(changes: Sequence[str]) -> None:
@@ -92,40 +92,54 @@ def trainer(changes: Sequence[str], folder: Path) -> Training:
     prepared = found.prepare(settings.data, settings.model)
     torch.manual_seed(0)
     return Training(
-        Model(settings.model, prepared.facts.parts), settings.task.objectives(settings.model), settings.training,
-        make_plan(settings, prepared), load=prepared.load, validate=_never, budget=Budget(steps=sys.maxsize), folder=folder,
+        Model(settings.model, prepared.facts.parts),
+        settings.task.objectives(settings.model),
+        settings.training,
+        make_plan(settings, prepared),
+        load=prepared.load,
+        validate=_never,
+        budget=Budget(steps=sys.maxsize),
+        folder=folder,
         progress=Progress(quiet=True),
-    )    # fmt: skip
+    )
 
 
 def files(folder: Path) -> dict[str, object]:
     """Multi30k, German to English; made-up pairs of the same lengths where it is missing."""
     if (DATA / "train.de.gz").exists():
         names = {"train": "train", "valid": "val"}
-        return {f"data.{split}": (f"{DATA / name}.de.gz,{DATA / name}.en.gz",) for split, name in names.items()}
+        return {
+            f"data.{split}": (f"{DATA / name}.de.gz,{DATA / name}.en.gz",) for split, name in names.items()
+        }
     chance = random.Random(0)
     words = ["".join(chance.choices("abcdefghijklmnop", k=chance.randint(2, 8))) for _ in range(8000)]
     for split, rows in (("train", 20_000), ("valid", 500)):
         lines = [" ".join(chance.choices(words, k=chance.randint(6, 20))) for _ in range(rows)]
         for side in ("one", "other"):
             (folder / f"{split}.{side}").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    return {f"data.{split}": (f"{folder / split}.one,{folder / split}.other",) for split in ("train", "valid")}
+    return {
+        f"data.{split}": (f"{folder / split}.one,{folder / split}.other",) for split in ("train", "valid")
+    }
 
 
 def _never(_: object) -> Any:
     raise AssertionError("nothing is validated here")
 
 
-# All of them -----------------------------------------------------------------------------------------------------
+# All of them ------------------------------------------------------------------------------------------------
 
 
 class Candidate:
     """A process that trains when it is asked to."""
 
     def __init__(self, variables: Mapping[str, str], changes: Sequence[str]) -> None:
-        environment = {name: value for name, value in os.environ.items() if name not in WAITING} | dict(variables)
+        environment = {name: value for name, value in os.environ.items() if name not in WAITING} | dict(
+            variables
+        )
         command = [sys.executable, __file__, "work", *changes]
-        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def wait(self) -> None:
         """Until it has taken its first steps."""
@@ -156,7 +170,8 @@ def ended(process: subprocess.Popen[Any]) -> Iterator[None]:
 
 
 def spin(parent: int, *cores: int) -> None:
-    """Do nothing as fast as possible, as long as whoever began it lives: a kill leaves no spinning process."""
+    """Do nothing as fast as possible, as long as whoever began it lives: a kill leaves no spinning
+    process."""
     if cores:
         os.sched_setaffinity(0, cores)
     print("spinning", flush=True)
@@ -170,11 +185,17 @@ def spinning(cores: Sequence[int | None]) -> Iterator[None]:
     """Within, other processes do nothing as fast as they can."""
     with ExitStack() as stack:
         for core in cores:
-            command = [sys.executable, __file__, "spin", str(os.getpid()), *([] if core is None else [str(core)])]
+            command = [
+                sys.executable,
+                __file__,
+                "spin",
+                str(os.getpid()),
+                *([] if core is None else [str(core)]),
+            ]
             process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True)
             stack.enter_context(ended(process))
             assert process.stdout is not None
-            process.stdout.readline()    # until it has begun
+            process.stdout.readline()  # until it has begun
         yield
 
 
@@ -208,7 +229,9 @@ def table(speeds: Mapping[str, Mapping[str, float]], seconds: float, turns: int)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=3.0, help="of a turn")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--quick", action="store_true")
@@ -217,7 +240,9 @@ def main() -> None:
     section = table(measured(seconds, turns), seconds, turns)
     print(section.shown(), flush=True)
     if not asked.quick:
-        Book("busy_neighbour", "Training beside other processes", ["lstm-attention"]).add("lstm-attention", section)
+        Book("busy_neighbour", "Training beside other processes", ["lstm-attention"]).add(
+            "lstm-attention", section
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""What the penalty does to structured attention (SPEC A5): overlap between hops and accuracy, with and without it.
+"""What the penalty does to structured attention (SPEC A5): overlap between hops and accuracy, with and
+without it.
 
-The overlap is the mean off-diagonal entry of AAᵀ over the test rows: 1 when all hops look at the same word, 0 when no
-two hops look at the same one.
+The overlap is the mean off-diagonal entry of AAᵀ over the test rows: 1 when all hops look at the same word, 0
+when no two hops look at the same one.
 
     python benchmarks/hop_overlap.py [minutes a run] [seeds]
 """
@@ -31,8 +32,8 @@ def overlap(run: Run, texts: list[str]) -> float:
     fields = run.reading.encode(texts).fields
     found = []
     for rows in in_order(classify.sizes(fields), 16_384):
-        weights = run.model(classify.make_batch(fields, None, rows)).pooled.weights    # B R T
-        products = weights @ weights.transpose(1, 2)                                   # B R R
+        weights = run.model(classify.make_batch(fields, None, rows)).pooled.weights  # B R T
+        products = weights @ weights.transpose(1, 2)  # B R R
         hops = weights.shape[1]
         apart = ~torch.eye(hops, dtype=torch.bool)
         found.append(products[:, apart].mean(dim=1).numpy())
@@ -47,18 +48,31 @@ def main(minutes: float, seeds: int) -> None:
         for penalty in (0.0, None):
             settings = {"training.baseline": False} | ({} if penalty is None else {"task.penalty": penalty})
             run = seqlab.train(
-                "classify", str(DATA / "train.tsv.gz"), valid=str(DATA / "val.tsv.gz"), model="self-attentive", minutes=minutes,
-                seed=seed, out=folder / f"{seed}-{penalty}", settings=settings, quiet=True,
-            )    # fmt: skip
+                "classify",
+                str(DATA / "train.tsv.gz"),
+                valid=str(DATA / "val.tsv.gz"),
+                model="self-attentive",
+                minutes=minutes,
+                seed=seed,
+                out=folder / f"{seed}-{penalty}",
+                settings=settings,
+                quiet=True,
+            )
             texts = [row.cells["text"] for row in run.rows(test, labelled=True)]
             accuracy = run.evaluate(test).metrics["accuracy"].value
             shared = overlap(run, texts)
             table.setdefault(run.task.penalty, []).append((shared, accuracy))
-            print(f"seed {seed}, penalty {run.task.penalty:g}: overlap {shared:.4f}, accuracy {accuracy:.4f}", flush=True)
+            print(
+                f"seed {seed}, penalty {run.task.penalty:g}: overlap {shared:.4f}, accuracy {accuracy:.4f}",
+                flush=True,
+            )
     for penalty, rows in table.items():
         means = [statistics.mean(column) for column in zip(*rows, strict=True)]
         spreads = [statistics.stdev(column) if len(rows) > 1 else 0.0 for column in zip(*rows, strict=True)]
-        print(f"penalty {penalty:g}: overlap {means[0]:.4f} ± {spreads[0]:.4f}, accuracy {means[1]:.4f} ± {spreads[1]:.4f}")
+        print(
+            f"penalty {penalty:g}: overlap {means[0]:.4f} ± {spreads[0]:.4f}, accuracy {means[1]:.4f} ±"
+            f" {spreads[1]:.4f}"
+        )
 
 
 if __name__ == "__main__":

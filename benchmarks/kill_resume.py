@@ -1,6 +1,6 @@
 """Kill -9 at random moments, resume, and compare the weights with those of an undisturbed run.
 
-    python benchmarks/kill_resume.py [classify] [translate] [generate] [generate-carried] [--kills 20]
+python benchmarks/kill_resume.py [classify] [translate] [generate] [generate-carried] [--kills 20]
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def write_labels(path: Path) -> None:
         table.writerow(["text", "label"])
         for _ in range(3000):
             text = draw.choices(words, k=draw.randint(5, 60))
-            table.writerow([" ".join(text), "many" if sum(int(word[1:]) % 2 for word in text) * 2 > len(text) else "few"])
+            table.writerow(
+                [" ".join(text), "many" if sum(int(word[1:]) % 2 for word in text) * 2 > len(text) else "few"]
+            )
 
 
 def write_pairs(path: Path) -> None:
@@ -53,7 +55,9 @@ def write_text(path: Path) -> None:
     """A long text of few different words."""
     draw = random.Random(0)
     words = ["the", "cat", "dog", "sees", "hears", "a", "small", "old", "tree", "house"]
-    path.write_text("".join(" ".join(draw.choices(words, k=draw.randint(3, 12))) + ".\n" for _ in range(1500)))
+    path.write_text(
+        "".join(" ".join(draw.choices(words, k=draw.randint(3, 12))) + ".\n" for _ in range(1500))
+    )
 
 
 @dataclass(frozen=True)
@@ -68,38 +72,83 @@ class Case:
 
 CASES = {
     "classify": Case(
-        "classify", "rows.csv", write_labels,
+        "classify",
+        "rows.csv",
+        write_labels,
         (
-            "--model", "bilstm", "--steps", "400", "model.input.width=64", "model.encoder.width=64",
-            "training.batch_tokens=1024", "training.threads=2",
+            "--model",
+            "bilstm",
+            "--steps",
+            "400",
+            "model.input.width=64",
+            "model.encoder.width=64",
+            "training.batch_tokens=1024",
+            "training.threads=2",
         ),
     ),
     "translate": Case(
-        "translate", "pairs.csv", write_pairs,
+        "translate",
+        "pairs.csv",
+        write_pairs,
         (
-            "--model", "transformer", "--steps", "150", "data.tokens.kind=words", "model.input.width=32",
-            "model.decoder.width=32", "model.encoder.layers=1", "model.decoder.body.layers=1", "model.encoder.dropout=0.1",
-            "model.encoder.feed_forward=64", "model.decoder.body.feed_forward=64", "model.decoder.body.dropout=0.1",
-            "training.batch_tokens=512", "training.validations=3", "training.threads=1", "training.workers=2",
+            "--model",
+            "transformer",
+            "--steps",
+            "150",
+            "data.tokens.kind=words",
+            "model.input.width=32",
+            "model.decoder.width=32",
+            "model.encoder.layers=1",
+            "model.decoder.body.layers=1",
+            "model.encoder.dropout=0.1",
+            "model.encoder.feed_forward=64",
+            "model.decoder.body.feed_forward=64",
+            "model.decoder.body.dropout=0.1",
+            "training.batch_tokens=512",
+            "training.validations=3",
+            "training.threads=1",
+            "training.workers=2",
         ),
     ),
     "generate": Case(
-        "generate", "text.txt", write_text,
+        "generate",
+        "text.txt",
+        write_text,
         (
-            "--model", "transformer", "--steps", "200", "model.decoder.width=32", "model.decoder.body.layers=1",
-            "model.decoder.body.feed_forward=64", "model.decoder.body.dropout=0.1", "task.context=64",
-            "training.batch_tokens=512", "training.validations=3", "training.threads=1", "training.workers=2",
+            "--model",
+            "transformer",
+            "--steps",
+            "200",
+            "model.decoder.width=32",
+            "model.decoder.body.layers=1",
+            "model.decoder.body.feed_forward=64",
+            "model.decoder.body.dropout=0.1",
+            "task.context=64",
+            "training.batch_tokens=512",
+            "training.validations=3",
+            "training.threads=1",
+            "training.workers=2",
         ),
     ),
     "generate-carried": Case(
-        "generate", "text.txt", write_text,
+        "generate",
+        "text.txt",
+        write_text,
         (
-            "--model", "lstm", "--steps", "200", "model.decoder.width=32", "model.decoder.body.width=48",
-            "model.decoder.dropout=0.1", "task.context=32", "training.batch_tokens=512", "training.validations=3",
+            "--model",
+            "lstm",
+            "--steps",
+            "200",
+            "model.decoder.width=32",
+            "model.decoder.body.width=48",
+            "model.decoder.dropout=0.1",
+            "task.context=32",
+            "training.batch_tokens=512",
+            "training.validations=3",
             "training.threads=1",
         ),
     ),
-}    # fmt: skip
+}
 
 
 def digest(run: Path) -> str:
@@ -129,7 +178,8 @@ def undisturbed(case: Case, data: Path, run: Path) -> float:
 
 
 def killed(case: Case, data: Path, run: Path, seconds: float) -> str:
-    """Kill so many seconds after the first save, resume to the end. Where it was killed; empty when it was too late."""
+    """Kill so many seconds after the first save, resume to the end. Where it was killed; empty when it was
+    too late."""
     process = started(case, data, run)
     time.sleep(seconds)
     process.kill()
@@ -160,15 +210,25 @@ def survives(name: str, kills: int) -> bool:
                 same += digest(run) == wanted
                 inside += where == "inside a save"
                 verdict = "same" if digest(run) == wanted else "DIFFERENT"
-                print(f"{name} {done:>2}: killed {seconds:4.1f} s after the first save, {where}: {verdict}", flush=True)
+                print(
+                    f"{name} {done:>2}: killed {seconds:4.1f} s after the first save, {where}: {verdict}",
+                    flush=True,
+                )
             shutil.rmtree(run)
-    print(f"{name}: {same} of {kills} resumed runs have the sha256 of the undisturbed one; {inside} died inside a save")
+    print(
+        f"{name}: {same} of {kills} resumed runs have the sha256 of the undisturbed one; {inside} died inside"
+        " a save"
+    )
     return same == kills
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"of {', '.join(CASES)}; all when none is named")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "cases", nargs="*", metavar="case", help=f"of {', '.join(CASES)}; all when none is named"
+    )
     parser.add_argument("--kills", type=int, default=20)
     asked = parser.parse_args()
     if unknown := set(asked.cases) - set(CASES):

@@ -1,13 +1,14 @@
-"""Pretraining against the same model in the transformers library with its Trainer: masked and causal tokens a second.
+"""Pretraining against the same model in the transformers library with its Trainer: masked and causal tokens a
+second.
 
-Both learn from the same blocks of WikiText-2 in the same batches, with the same dropout; the candidates of a table take
-turns in one process, so that a noisy machine treats them alike. What the Trainer needs is installed into .peers the first
-time. Tables are printed and kept in benchmarks/results/pretrain_speed.md.
+Both learn from the same blocks of WikiText-2 in the same batches, with the same dropout; the candidates of a
+table take turns in one process, so that a noisy machine treats them alike. What the Trainer needs is
+installed into .peers the first time. Tables are printed and kept in benchmarks/results/pretrain_speed.md.
 
     python benchmarks/pretrain_speed.py [--only masked causal] [--quick]
 
-Takes six minutes, and what preparing the text takes. --quick does everything once and small, to see that it works, and
-keeps nothing.
+Takes six minutes, and what preparing the text takes. --quick does everything once and small, to see that it
+works, and keeps nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ WIDTH, LAYERS, HEADS, FEED_FORWARD, VOCABULARY, CONTEXT, DROPOUT = 256, 4, 4, 10
 BODY = {
     "layers": LAYERS, "heads": HEADS, "feed_forward": FEED_FORWARD, "dropout": DROPOUT,
     "positions": {"kind": "learned", "length": CONTEXT},
-}    # fmt: skip
+}  # fmt: skip
 INSIDE = f"dropout {RESIDUALS} and inside attention"
 ALLOCATOR = "All run in one process, so the peers have seqlab's setting of the memory allocator, too."
 PASSES = 1000
@@ -42,12 +43,18 @@ Convert = Callable[[Batch], tuple[trainer.Inputs, int]]
 def wikitext(preset: str, changes: Changes, effort: Effort) -> Ours:
     """WikiText-2 in 8,000 pieces, all of which are scored: the peers know no other way."""
     files = {f"data.{split}": (str(DATA / "wikitext2" / f"{split}.txt.gz"),) for split in ("train", "valid")}
-    common: Changes = {**files, "data.tokens.vocabulary": VOCABULARY, "task.context": CONTEXT, "task.sampled": None}
+    common: Changes = {
+        **files,
+        "data.tokens.vocabulary": VOCABULARY,
+        "task.context": CONTEXT,
+        "task.sampled": None,
+    }
     return Ours.of("pretrain", preset, common | changes, effort)
 
 
 def masked_inputs(batch: Batch) -> tuple[trainer.Inputs, int]:
-    """A label at each position that is asked for, −100 elsewhere. Blocks have no padding, so no mask is needed."""
+    """A label at each position that is asked for, −100 elsewhere. Blocks have no padding, so no mask is
+    needed."""
     text: Any = batch.inputs["text"]
     assert bool(text.mask.all())
     labels = torch.full_like(text.values, -100)
@@ -86,13 +93,20 @@ def race(title: str, ours: Ours, kinds: list[Kind], convert: Convert, effort: Ef
             work = trainer.step(model, same_batches(ours, convert), folder)
             candidates.append(Candidate(name, work, f"{told}; clipping, fused AdamW", wanted))
         rows = max(1, effort.tokens // CONTEXT)
-        what = f"{LAYERS} × {WIDTH}, feed-forward {FEED_FORWARD}, {VOCABULARY:,} pieces, batches {rows} × {CONTEXT}, WikiText-2"
-        return raced(f"{title}: {what}", "tokens/s", candidates, effort.seconds, effort.turns, [note, ALLOCATOR])
+        what = (
+            f"{LAYERS} × {WIDTH}, feed-forward {FEED_FORWARD}, {VOCABULARY:,} pieces, batches {rows} ×"
+            f" {CONTEXT}, WikiText-2"
+        )
+        return raced(
+            f"{title}: {what}", "tokens/s", candidates, effort.seconds, effort.turns, [note, ALLOCATOR]
+        )
 
 
 def masked(effort: Effort) -> Section:
     """The same formulas as BERT's with its masked head; seqlab scores masked positions alone, theirs all."""
-    changes: Changes = {f"model.encoder.{name}": value for name, value in BODY.items()} | {"model.input.width": WIDTH}
+    changes: Changes = {f"model.encoder.{name}": value for name, value in BODY.items()} | {
+        "model.input.width": WIDTH
+    }
     ours = wikitext("roberta-base", changes, effort)
     symbols = ours.prepared.facts.symbols["text"]
     sizes = (symbols, WIDTH, LAYERS, HEADS, FEED_FORWARD, CONTEXT)
@@ -104,12 +118,19 @@ def masked(effort: Effort) -> Section:
 
 
 def causal(effort: Effort) -> Section:
-    changes: Changes = {f"model.decoder.body.{name}": value for name, value in BODY.items()} | {"model.decoder.width": WIDTH}
+    changes: Changes = {f"model.decoder.body.{name}": value for name, value in BODY.items()} | {
+        "model.decoder.width": WIDTH
+    }
     ours = wikitext("gpt-2-small", changes, effort)
     symbols = ours.prepared.facts.symbols["text"]
     sizes = (symbols, WIDTH, LAYERS, HEADS, CONTEXT)
     kinds: list[Kind] = [
-        ("HF GPT-2, Trainer, dropout as seqlab", hugging.gpt2(*sizes, attn_pdrop=0.0), f"dropout {RESIDUALS}", 1.1),
+        (
+            "HF GPT-2, Trainer, dropout as seqlab",
+            hugging.gpt2(*sizes, attn_pdrop=0.0),
+            f"dropout {RESIDUALS}",
+            1.1,
+        ),
         ("HF GPT-2, Trainer, at its defaults", hugging.gpt2(*sizes), INSIDE, None),
     ]
     return race("Pretraining a causal model", ours, kinds, causal_inputs, effort)
@@ -119,17 +140,24 @@ PARTS = {"masked": masked, "causal": causal}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--quick", action="store_true")
     asked = parser.parse_args()
-    for peer in ("accelerate", "transformers"):    # in this order: transformers looks for the other when it is imported
+    for peer in (
+        "accelerate",
+        "transformers",
+    ):  # in this order: transformers looks for the other when it is imported
         if why := install.missing(peer):
             parser.exit(3, f"{why}\n")
     effort = QUICK if asked.quick else Effort()
     keep_big_blocks()
     torch.manual_seed(0)
-    book = Book("pretrain_speed", "Pretraining, against the transformers library and its Trainer", list(PARTS))
+    book = Book(
+        "pretrain_speed", "Pretraining, against the transformers library and its Trainer", list(PARTS)
+    )
     if asked.quick:
         print("A quick run: it shows that everything works, and its numbers mean nothing.\n")
     for part in asked.only:

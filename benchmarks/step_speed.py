@@ -1,9 +1,10 @@
 """The training step on IMDb's mix of lengths, against a plain loop over torch.nn modules of the same size.
 
-Candidates take turns within one process, so that a noisy machine treats them alike; the ratio of medians counts.
-`random` is what a first script does: shuffled batches of 32 rows, padded to the longest. `bucketed` gives the plain loop
-our batches. `packed` is the plain LSTM made right: without packing, its backward direction starts in the padding.
-Reviews are taken whole, and once more cut to the 512 words that seqlab keeps by default.
+Candidates take turns within one process, so that a noisy machine treats them alike; the ratio of medians
+counts. `random` is what a first script does: shuffled batches of 32 rows, padded to the longest. `bucketed`
+gives the plain loop our batches. `packed` is the plain LSTM made right: without packing, its backward
+direction starts in the padding. Reviews are taken whole, and once more cut to the 512 words that seqlab keeps
+by default.
 
     python benchmarks/step_speed.py [seconds a turn] [turns]
 """
@@ -61,23 +62,33 @@ class PlainLstm(nn.Module):
 class PlainTransformer(nn.Module):
     """Embedding, sinusoids, nn.TransformerEncoder, mean over time, linear."""
 
-    def __init__(self, symbols: int, width: int, layers: int, heads: int, hidden: int, drop: float, inner_drop: float) -> None:
+    def __init__(
+        self, symbols: int, width: int, layers: int, heads: int, hidden: int, drop: float, inner_drop: float
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(symbols, width, padding_idx=0)
-        layer = nn.TransformerEncoderLayer(width, heads, hidden, inner_drop, batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            width, heads, hidden, inner_drop, batch_first=True, norm_first=True
+        )
         self.encoder = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
         self.drop, self.head = nn.Dropout(drop), nn.Linear(width, 2)
         self.register_buffer("positions", sinusoids(LONGEST, width).float())
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        vectors = self.drop(self.embedding(ids)) * self.embedding.embedding_dim**0.5 + self.positions[: ids.shape[1]]
+        vectors = (
+            self.drop(self.embedding(ids)) * self.embedding.embedding_dim**0.5
+            + self.positions[: ids.shape[1]]
+        )
         states = self.encoder(vectors, src_key_padding_mask=~mask) * mask.unsqueeze(-1)
         return self.head(self.drop(states.sum(dim=1) / mask.sum(dim=1, keepdim=True)))
 
 
 def prepared(preset: str, length: int) -> tuple[Settings, ClassifyPrepared]:
     files: dict[str, object] = {"data.length": length}
-    files |= {f"data.{split}": (str(DATA / "imdb" / f"{name}.tsv.gz"),) for split, name in (("train", "train"), ("valid", "val"))}
+    files |= {
+        f"data.{split}": (str(DATA / "imdb" / f"{name}.tsv.gz"),)
+        for split, name in (("train", "train"), ("valid", "val"))
+    }
     wishes = Wishes(task="classify", preset=preset, overrides=files)
     first = wishes.settings()
     found = first.task.look(first.data)
@@ -98,7 +109,7 @@ def shuffled(rows: int, size: int) -> Iterator[np.ndarray]:
 def ours(model: nn.Module) -> Callable[[Batch], None]:
     """The step of the training loop: terms, clipping, fused AdamW, averaging."""
     optimiser, average, steps = make_optimiser(model, 1e-3, 0.01), Average(model, 0.1), 0
-    objective = Classify().objectives(model.config)[0][1]    # type: ignore[union-attr, arg-type]
+    objective = Classify().objectives(model.config)[0][1]  # type: ignore[union-attr, arg-type]
 
     def step(batch: Batch) -> None:
         nonlocal steps
@@ -118,7 +129,7 @@ def plain(model: nn.Module) -> Callable[[Batch], None]:
     def step(batch: Batch) -> None:
         text = batch.inputs["text"]
         optimiser.zero_grad()
-        nn.functional.cross_entropy(model(text.values, text.mask), batch.targets["row"]).backward()    # type: ignore[union-attr, arg-type]
+        nn.functional.cross_entropy(model(text.values, text.mask), batch.targets["row"]).backward()  # type: ignore[union-attr, arg-type]
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
 
@@ -143,7 +154,7 @@ def compare(preset: str, length: int, seconds: float, turns: int) -> None:
         return (rows for _, rows in make_plan(settings, data).after(Position()))
 
     model = Model(settings.model, facts)
-    model.config = settings.model    # type: ignore[assignment]
+    model.config = settings.model  # type: ignore[assignment]
     steps = {"seqlab": ours(model), "plain, random": plain(other()), "plain, bucketed": plain(other())}
     rows = {"seqlab": buckets(), "plain, random": shuffled(store.rows, 32), "plain, bucketed": buckets()}
     if preset == "bilstm":
@@ -156,13 +167,16 @@ def compare(preset: str, length: int, seconds: float, turns: int) -> None:
             while (took := time.perf_counter() - began) < (seconds if turn else 2.0):
                 batch = classify.make_batch(store.fields, target, next(rows[name]))
                 step(batch)
-                tokens += int(batch.inputs["text"].mask.sum())    # type: ignore[union-attr]
-            if turn:    # the first turn warms up
+                tokens += int(batch.inputs["text"].mask.sum())  # type: ignore[union-attr]
+            if turn:  # the first turn warms up
                 speeds[name].append(tokens / took)
     middle = {name: statistics.median(found) for name, found in speeds.items()}
     for name, speed in middle.items():
         what = f"{preset}, {'whole reviews' if length == LONGEST else f'{length} words'}"
-        print(f"{what:27} {name:22} {speed:9,.0f} real tokens/s   seqlab is {middle['seqlab'] / speed:.2f}×", flush=True)
+        print(
+            f"{what:27} {name:22} {speed:9,.0f} real tokens/s   seqlab is {middle['seqlab'] / speed:.2f}×",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What the benchmarks find out: races between candidates, tables with what was wanted beside it, and the files they go to."""
+"""What the benchmarks find out: races between candidates, tables with what was wanted beside it, and the
+files they go to."""
 
 from __future__ import annotations
 
@@ -48,12 +49,16 @@ class Section:
         """For a terminal."""
         lines = [self.header, *self.rows]
         widths = [max(len(cells[place]) for cells in lines) for place in range(len(self.header))]
-        table = ["  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in lines]
+        table = [
+            "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+            for cells in lines
+        ]
         return "\n".join([self.title, *table, *self.notes, ""])
 
 
 def race(candidates: Sequence[Candidate], seconds: float, turns: int) -> list[float]:
-    """Work a second of each: the median of its turns. They take turns, so that a noisy machine treats them alike.
+    """Work a second of each: the median of its turns. They take turns, so that a noisy machine treats them
+    alike.
 
     A turn lasts at least so many seconds, and one piece of work. One piece before the first turn warms up.
     """
@@ -72,15 +77,26 @@ def race(candidates: Sequence[Candidate], seconds: float, turns: int) -> list[fl
 
 
 def raced(
-    title: str, unit: str, candidates: Sequence[Candidate], seconds: float, turns: int, notes: Sequence[str] = ()
+    title: str,
+    unit: str,
+    candidates: Sequence[Candidate],
+    seconds: float,
+    turns: int,
+    notes: Sequence[str] = (),
 ) -> Section:
     """The table of a race: speeds, how many times as fast the first is, and what was wanted."""
     speeds = race(candidates, seconds, turns)
     rows = []
     for place, (candidate, speed) in enumerate(zip(candidates, speeds, strict=True)):
         ratio = speeds[0] / speed
-        wanted = f"≥ {candidate.wanted:g}: {verdict(ratio >= candidate.wanted)}" if candidate.wanted is not None else ""
-        rows.append((candidate.name, f"{speed:,.0f}", f"{ratio:.2f}×" if place else "", wanted, candidate.note))
+        wanted = (
+            f"≥ {candidate.wanted:g}: {verdict(ratio >= candidate.wanted)}"
+            if candidate.wanted is not None
+            else ""
+        )
+        rows.append(
+            (candidate.name, f"{speed:,.0f}", f"{ratio:.2f}×" if place else "", wanted, candidate.note)
+        )
     how = f"Medians of {turns} turns of {seconds:g} s or more, candidates alternating, {machine()}."
     return Section(title, ("", unit, f"{candidates[0].name} is", "wanted", ""), tuple(rows), (*notes, how))
 
@@ -92,13 +108,18 @@ def verdict(reached: bool) -> str:
 def machine() -> str:
     """Where it was measured."""
     info = Path("/proc/cpuinfo")
-    names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+    names = [
+        line.partition(":")[2].strip()
+        for line in info.read_text().splitlines()
+        if line.startswith("model name")
+    ]
     processor = names[0] if info.exists() and names else platform.processor()
     return f"{torch.get_num_threads()} threads, {processor}, torch {torch.__version__}"
 
 
 class Book:
-    """Tables by name, as JSON to add to and as Markdown to read. A table of the same name replaces the old one."""
+    """Tables by name, as JSON to add to and as Markdown to read. A table of the same name replaces the old
+    one."""
 
     def __init__(self, name: str, title: str, order: Sequence[str]) -> None:
         self.path, self.title, self.order = RESULTS / f"{name}.json", title, list(order)

@@ -1,13 +1,16 @@
-"""Models that write, against other libraries of the same size: training, decoding, and whether batches change the outputs.
+"""Models that write, against other libraries of the same size: training, decoding, and whether batches change
+the outputs.
 
-All candidates of a table take turns, so that a noisy machine treats them alike; ratios count. They run in one process, but for
-JoeyNMT, which is taken as it is shipped.
-The peers are installed into .peers the first time. Tables are printed and kept in benchmarks/results/writing_speed.md.
+All candidates of a table take turns, so that a noisy machine treats them alike; ratios count. They run in one
+process, but for JoeyNMT, which is taken as it is shipped. The peers are installed into .peers the first time.
+Tables are printed and kept in benchmarks/results/writing_speed.md.
 
-    python benchmarks/writing_speed.py [--only training gpt recurrent decoding agreement] [--quick] [--run RUN]
+    python benchmarks/writing_speed.py [--only training gpt recurrent decoding agreement] [--quick] [--run
+    RUN]
 
-Takes about half an hour. --quick does everything once and small, to see that it works, and keeps nothing. --run names a
-run of `seqlab train translate`, whose model then serves for `agreement`; without it one is trained for a minute.
+Takes about half an hour. --quick does everything once and small, to see that it works, and keeps nothing.
+--run names a run of `seqlab train translate`, whose model then serves for `agreement`; without it one is
+trained for a minute.
 """
 
 from __future__ import annotations
@@ -50,8 +53,14 @@ SIZES = (WIDTH, LAYERS, HEADS, FEED_FORWARD, DROPOUT)
 CHARACTERS = {"width": 384, "layers": 6, "heads": 6, "context": 256}
 ROWS, LENGTH, WORKERS = 64, 16, 2
 RESIDUALS = "0.1 on the input and the residuals"
-ALLOCATOR = "HF and the plain loop run in seqlab's process and have its setting of the memory allocator, too (+3 to +18 % here)."
-OWN = "JoeyNMT runs in a process of its own, as it is shipped; with seqlab's setting of the allocator it makes about 30 % more."
+ALLOCATOR = (
+    "HF and the plain loop run in seqlab's process and have its setting of the memory allocator, too (+3 to"
+    " +18 % here)."
+)
+OWN = (
+    "JoeyNMT runs in a process of its own, as it is shipped; with seqlab's setting of the allocator it makes"
+    " about 30 % more."
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ class Effort:
 QUICK = Effort(seconds=0.0, turns=1, tokens=256, sentences=6, learning=1.0)
 
 
-# seqlab ----------------------------------------------------------------------------------------------------------
+# seqlab -----------------------------------------------------------------------------------------------------
 
 
 Changes = dict[str, object]
@@ -86,15 +95,23 @@ class Ours:
 
     @staticmethod
     def of(task: str, preset: str, changes: Changes, effort: Effort) -> Ours:
-        wishes = Wishes(task=task, preset=preset, overrides={**changes, "training.batch_tokens": effort.tokens})
+        wishes = Wishes(
+            task=task, preset=preset, overrides={**changes, "training.batch_tokens": effort.tokens}
+        )
         first = wishes.settings()
         files = first.task.look(first.data)
         settings = completed(wishes.settings(files.size), files.size)
         prepared = files.prepare(settings.data, settings.model)
         model = Model(settings.model, prepared.facts.parts)
         training = Training(
-            model, settings.task.objectives(settings.model), settings.training, make_plan(settings, prepared),
-            load=prepared.load, validate=_never, budget=Budget(steps=100_000), folder=Path("nowhere"),
+            model,
+            settings.task.objectives(settings.model),
+            settings.training,
+            make_plan(settings, prepared),
+            load=prepared.load,
+            validate=_never,
+            budget=Budget(steps=100_000),
+            folder=Path("nowhere"),
             progress=Progress(quiet=True),
         )
         return Ours(settings, prepared, training)
@@ -104,7 +121,8 @@ class Ours:
         return self.prepared.facts.symbols["written"]
 
     def step(self) -> int:
-        """One step of the training loop: a batch from the store, loss in chunks, clipping, fused AdamW, averaged weights."""
+        """One step of the training loop: a batch from the store, loss in chunks, clipping, fused AdamW,
+        averaged weights."""
         before = self.training.counters.tokens
         self.training.take_step()
         return self.training.counters.tokens - before
@@ -150,8 +168,14 @@ def translator(preset: str, changes: Changes, effort: Effort) -> Ours:
 
 def transformer(effort: Effort) -> Ours:
     layers = {"layers": LAYERS, "heads": HEADS, "feed_forward": FEED_FORWARD, "dropout": DROPOUT}
-    changes: Changes = {f"model.{part}.{name}": value for part in ("encoder", "decoder.body") for name, value in layers.items()}
-    return translator("transformer", changes | {"model.input.dropout": 0.0, "model.decoder.dropout": 0.0}, effort)
+    changes: Changes = {
+        f"model.{part}.{name}": value
+        for part in ("encoder", "decoder.body")
+        for name, value in layers.items()
+    }
+    return translator(
+        "transformer", changes | {"model.input.dropout": 0.0, "model.decoder.dropout": 0.0}, effort
+    )
 
 
 @contextmanager
@@ -161,23 +185,34 @@ def joey_step(ours: Ours, model: dict[str, Any], effort: Effort) -> Iterator[Cal
     read = [fields["text"].row(row)[:-1] for row in range(fields["text"].rows)]
     written = [fields["written"].row(row)[1:-1] for row in range(fields["written"].rows)]
     sizes = (ours.symbols, effort.tokens)
-    with tempfile.TemporaryDirectory() as folder, joey.apart(model, read, written, *sizes, Path(folder)) as step:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        joey.apart(model, read, written, *sizes, Path(folder)) as step,
+    ):
         yield step
 
 
-# Training --------------------------------------------------------------------------------------------------------
+# Training ---------------------------------------------------------------------------------------------------
 
 
 def training(effort: Effort) -> Section:
     ours = transformer(effort)
     size = f"{count_parameters(ours.training.model):,} parameters"
-    notes = [f"{size}. Norms stand before the blocks in seqlab and JoeyNMT, after them in Marian and nn.Transformer."]
-    candidates = [ours.candidate(f"dropout {RESIDUALS}; bucketed batches, label smoothing 0.1, averaged weights")]
+    notes = [
+        f"{size}. Norms stand before the blocks in seqlab and JoeyNMT, after them in Marian and"
+        " nn.Transformer."
+    ]
+    candidates = [
+        ours.candidate(f"dropout {RESIDUALS}; bucketed batches, label smoothing 0.1, averaged weights")
+    ]
     with ExitStack() as stack:
         if why := install.missing("joeynmt"):
             notes.append(f"Without JoeyNMT: {why}")
         else:
-            note = "dropout 0.1 on the input, the residuals, inside attention and feed-forward; its own random batches"
+            note = (
+                "dropout 0.1 on the input, the residuals, inside attention and feed-forward; its own random"
+                " batches"
+            )
             work = stack.enter_context(joey_step(ours, joey.transformer(*SIZES), effort))
             candidates.append(Candidate("JoeyNMT 2.3 as shipped", work, note, wanted=2.9))
         if why := install.missing("transformers"):
@@ -189,18 +224,27 @@ def training(effort: Effort) -> Section:
                 whose = "seqlab's batches" if batches == "bucketed" else "random batches"
                 note = f"dropout {RESIDUALS}; {whose}, fused AdamW"
                 candidates.append(Candidate(f"HF Marian, {batches} batches", work, note, wanted))
-        work = ours.steps_of(plain.step(plain.PlainTransformer(ours.symbols, *SIZES)), ours.shuffled(effort.tokens))
-        note = "dropout 0.1 on the input, the residuals, inside attention and feed-forward; random batches, AdamW"
+        work = ours.steps_of(
+            plain.step(plain.PlainTransformer(ours.symbols, *SIZES)), ours.shuffled(effort.tokens)
+        )
+        note = (
+            "dropout 0.1 on the input, the residuals, inside attention and feed-forward; random batches,"
+            " AdamW"
+        )
         candidates.append(Candidate("plain nn.Transformer loop", work, note, wanted=2.5))
         what = f"{LAYERS}+{LAYERS} × {WIDTH}, feed-forward {FEED_FORWARD}, vocabulary {VOCABULARY:,}"
         title = f"Training a translator: Transformer {what}, batches of {effort.tokens:,} tokens, Multi30k"
-        return raced(title, "target tokens/s", candidates, effort.seconds, effort.turns, [*notes, ALLOCATOR, OWN])
+        return raced(
+            title, "target tokens/s", candidates, effort.seconds, effort.turns, [*notes, ALLOCATOR, OWN]
+        )
 
 
 def recurrent(effort: Effort) -> Section:
     changes: Changes = {f"model.{part}.width": WIDTH for part in ("encoder", "decoder.body")}
     changes |= {"model.decoder.score": "additive", "model.decoder.hidden": WIDTH}
-    changes |= {f"model.{part}": DROPOUT for part in ("input.dropout", "decoder.dropout", "decoder.output_dropout")}
+    changes |= {
+        f"model.{part}": DROPOUT for part in ("input.dropout", "decoder.dropout", "decoder.output_dropout")
+    }
     ours = translator("lstm-attention", changes, effort)
     note = "dropout 0.1 on both inputs and on what is scored; attention after the cell; bucketed batches"
     candidates, notes = [ours.candidate(note)], [OWN]
@@ -208,20 +252,38 @@ def recurrent(effort: Effort) -> Section:
         if why := install.missing("joeynmt"):
             notes.append(f"Without JoeyNMT: {why}")
         else:
-            note = "dropout 0.1 on both inputs and before what is scored; input feeding; its own random batches, packed"
+            note = (
+                "dropout 0.1 on both inputs and before what is scored; input feeding; its own random batches,"
+                " packed"
+            )
             work = stack.enter_context(joey_step(ours, joey.recurrent(WIDTH, DROPOUT), effort))
             candidates.append(Candidate("JoeyNMT 2.3 as shipped", work, note, wanted=2.5))
-        what = f"bidirectional LSTM 2 × {WIDTH}, LSTM {WIDTH}, additive attention {WIDTH}, vocabulary {VOCABULARY:,}"
+        what = (
+            f"bidirectional LSTM 2 × {WIDTH}, LSTM {WIDTH}, additive attention {WIDTH}, vocabulary"
+            f" {VOCABULARY:,}"
+        )
         title = f"Training a recurrent translator: {what}, batches of {effort.tokens:,} tokens, Multi30k"
         return raced(title, "target tokens/s", candidates, effort.seconds, effort.turns, notes)
 
 
 def gpt(effort: Effort) -> Section:
     width, layers, heads, context = CHARACTERS.values()
-    body = {"layers": layers, "heads": heads, "feed_forward": 4 * width, "activation": "gelu-tanh", "dropout": DROPOUT}
+    body = {
+        "layers": layers,
+        "heads": heads,
+        "feed_forward": 4 * width,
+        "activation": "gelu-tanh",
+        "dropout": DROPOUT,
+    }
     body |= {"positions": {"kind": "learned", "length": context}, "scale_embedding": False}
-    changes: Changes = {"data.train": (str(DATA / "tinyshakespeare" / "input.txt.gz"),), "task.context": context}
-    changes |= {"model.decoder.width": width, **{f"model.decoder.body.{name}": value for name, value in body.items()}}
+    changes: Changes = {
+        "data.train": (str(DATA / "tinyshakespeare" / "input.txt.gz"),),
+        "task.context": context,
+    }
+    changes |= {
+        "model.decoder.width": width,
+        **{f"model.decoder.body.{name}": value for name, value in body.items()},
+    }
     ours = Ours.of("generate", "transformer", changes, effort)
     rows = max(1, effort.tokens // context)
     candidates, notes = [ours.candidate(f"dropout {RESIDUALS}; averaged weights")], [ALLOCATOR]
@@ -236,11 +298,14 @@ def gpt(effort: Effort) -> Section:
             model = hugging.gpt2(ours.symbols, width, layers, heads, context, **dropout)
             work = ours.steps_of(hugging.step(model), ours.bucketed())
             candidates.append(Candidate(name, work, note, wanted))
-    title = f"Training a language model: GPT {layers} × {width}, context {context}, {rows} rows a batch, characters"
+    title = (
+        f"Training a language model: GPT {layers} × {width}, context {context}, {rows} rows a batch,"
+        " characters"
+    )
     return raced(title, "tokens/s", candidates, effort.seconds, effort.turns, notes)
 
 
-# Decoding --------------------------------------------------------------------------------------------------------
+# Decoding ---------------------------------------------------------------------------------------------------
 
 
 def test_sources(tongues: Tongues, count: int) -> list[np.ndarray]:
@@ -264,7 +329,9 @@ def decoding(effort: Effort) -> list[Section]:
         else:
             model = hugging.marian(ours.symbols, *SIZES)
             note = f"generate, 1 × {torch.get_num_threads()} threads"
-            makers.append(("HF Marian", lambda beam: hugging.generate(model, sources, batches, beam, LENGTH), note))
+            makers.append(
+                ("HF Marian", lambda beam: hugging.generate(model, sources, batches, beam, LENGTH), note)
+            )
             if why := install.missing("ctranslate2"):
                 notes.append(f"Without CTranslate2: {why}")
             for kind in () if why else ("float32", "int8"):
@@ -276,9 +343,13 @@ def decoding(effort: Effort) -> list[Section]:
             work = _bound(lambda beam: write_forced(writer, sources, batches, beam), beam)
             candidates = [Candidate("seqlab", work, f"{WORKERS} × 1 threads")]
             candidates += [
-                Candidate(who, _bound(make, beam), note, wanted if who == "HF Marian" else None) for who, make, note in makers
+                Candidate(who, _bound(make, beam), note, wanted if who == "HF Marian" else None)
+                for who, make, note in makers
             ]
-            title = f"Decoding, {name}: the same Transformer, untrained, batches of {ROWS}, {LENGTH} ids forced, Multi30k test"
+            title = (
+                f"Decoding, {name}: the same Transformer, untrained, batches of {ROWS}, {LENGTH} ids forced,"
+                " Multi30k test"
+            )
             sections.append(raced(title, "sentences/s", candidates, effort.seconds / 4, effort.turns, notes))
         return sections
 
@@ -287,7 +358,9 @@ def _bound(make: Callable[[int], int], beam: int) -> Callable[[], int]:
     return lambda: make(beam)
 
 
-def write_forced(model: Model, sources: Sequence[np.ndarray], batches: Sequence[Sequence[int]], beam: int) -> int:
+def write_forced(
+    model: Model, sources: Sequence[np.ndarray], batches: Sequence[Sequence[int]], beam: int
+) -> int:
     """Write exactly so many ids for each source; how many sources there were."""
     marks = Marks(start=BOS, end=EOS, banned=(*MARKS.banned, EOS))
     found = write_all(model, sources, batches, DecodeConfig(beam=beam, longest=LENGTH), marks, None)
@@ -296,18 +369,28 @@ def write_forced(model: Model, sources: Sequence[np.ndarray], batches: Sequence[
 
 
 def write_all(
-    model: Model, sources: Sequence[np.ndarray], batches: Sequence[Sequence[int]], config: DecodeConfig, marks: Marks,
+    model: Model,
+    sources: Sequence[np.ndarray],
+    batches: Sequence[Sequence[int]],
+    config: DecodeConfig,
+    marks: Marks,
     facts: TranslateFacts | None,
 ) -> list[Found]:
-    """The best that decoding finds for each source, with these batches. `facts` say how long targets usually are."""
+    """The best that decoding finds for each source, with these batches. `facts` say how long targets usually
+    are."""
     ragged = Ragged.of(sources, np.int64)
 
     def one(rows: Sequence[int]) -> list[Found]:
         batch = make_batch({"text": ragged}, np.array(rows))
-        lengths = batch.inputs["text"].lengths    # type: ignore[union-attr]
+        lengths = batch.inputs["text"].lengths  # type: ignore[union-attr]
         longest = limits(lengths, config, facts) if facts else config.limits(lengths)
         found = decode(
-            model.decoder, model.encoded(batch)[1], marks.opening([[]] * len(rows)), config=config, marks=marks, longest=longest,
+            model.decoder,
+            model.encoded(batch)[1],
+            marks.opening([[]] * len(rows)),
+            config=config,
+            marks=marks,
+            longest=longest,
             numbers=list(rows),
         )
         return [best[0] for best in found]
@@ -315,14 +398,19 @@ def write_all(
     return decode_all(batches, one, WORKERS)
 
 
-# Whether batches change what is written -------------------------------------------------------------------------
+# Whether batches change what is written ---------------------------------------------------------------------
 
 
 def agreement(effort: Effort, run: str) -> Section:
     """Outputs in batches against outputs one by one, in both precisions."""
     if run:
         trained: Any = load(run)
-        model, facts, tongues, whose = trained.model, trained.facts, trained.tongues, f"the model of {Path(run).name}"
+        model, facts, tongues, whose = (
+            trained.model,
+            trained.facts,
+            trained.tongues,
+            f"the model of {Path(run).name}",
+        )
     else:
         ours = transformer(effort)
         assert isinstance(ours.prepared, TranslatePrepared)
@@ -333,26 +421,36 @@ def agreement(effort: Effort, run: str) -> Section:
         facts, tongues = ours.prepared.facts, ours.prepared.tongues
         model, whose = ours.training.average.model, f"trained for {effort.learning:g} s"
     sources = test_sources(tongues, effort.sentences)
-    together, alone = by_length([len(source) for source in sources], rows=ROWS), [[row] for row in range(len(sources))]
+    together, alone = (
+        by_length([len(source) for source in sources], rows=ROWS),
+        [[row] for row in range(len(sources))],
+    )
     rows = []
     for precision, least in ((torch.float32, 0.999), (torch.float64, 1.0)):
         model = model.to(precision).eval()
         for name, beam in (("greedy", 1), ("beam 5", 5)):
-            found = [write_all(model, sources, batches, DecodeConfig(beam=beam), MARKS, facts) for batches in (together, alone)]
+            found = [
+                write_all(model, sources, batches, DecodeConfig(beam=beam), MARKS, facts)
+                for batches in (together, alone)
+            ]
             same = sum(one.ids == two.ids for one, two in zip(*found, strict=True))
             wanted = f"≥ {least * len(sources):.0f}: {verdict(same >= least * len(sources))}"
-            rows.append((name, str(precision).removeprefix("torch."), f"{same:,} of {len(sources):,}", wanted))
+            rows.append(
+                (name, str(precision).removeprefix("torch."), f"{same:,} of {len(sources):,}", wanted)
+            )
     title = f"The same in batches of {ROWS} as one by one: {whose}, Multi30k test"
     return Section(title, ("", "precision", "equal outputs", "wanted"), tuple(rows))
 
 
-# All of it -------------------------------------------------------------------------------------------------------
+# All of it --------------------------------------------------------------------------------------------------
 
 PARTS = ("training", "gpt", "recurrent", "decoding", "agreement")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--run", default="")

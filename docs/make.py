@@ -2,9 +2,10 @@
 
     python docs/make.py
 
-Two kinds of block are kept true. A ```text block right after a ```python block is what that code prints: all Python
-blocks of a document run in order, in an empty folder. A block under `<!-- output of: seqlab ... -->` is what that
-command prints. The tests compare both with what stands in the documents (tests/whole/test_documents.py).
+Two kinds of block are kept true. A ```text block right after a ```python block is what that code prints: all
+Python blocks of a document run in order, in an empty folder. A block under `<!-- output of: seqlab ... -->`
+is what that command prints. The tests compare both with what stands in the documents
+(tests/whole/test_documents.py).
 """
 
 from __future__ import annotations
@@ -49,12 +50,20 @@ def blocks(text: str) -> Iterator[Block]:
     for match in _FENCE.finditer(text):
         between = text[last : match.start()]
         told = _OUTPUT_OF.search(between)
-        yield Block(match[1], match[2], match.start(2), match.end(2), told[1] if told else "", last > 0 and not between.strip())
+        yield Block(
+            match[1],
+            match[2],
+            match.start(2),
+            match.end(2),
+            told[1] if told else "",
+            last > 0 and not between.strip(),
+        )
         last = match.end()
 
 
 def python_outputs(text: str) -> Iterator[tuple[Block | None, str]]:
-    """Run the Python blocks of a document in order, in this folder. What each prints, and the block that shows it."""
+    """Run the Python blocks of a document in order, in this folder. What each prints, and the block that
+    shows it."""
     names: dict[str, Any] = {"__name__": "document"}
     found = list(blocks(text))
     for block, after in zip(found, [*found[1:], None], strict=True):
@@ -80,7 +89,9 @@ def rewritten(text: str, run: Callable[[str], str], running: bool) -> str:
 
 def command_output(command: str) -> str:
     program, *words = shlex.split(command)
-    done = subprocess.run([str(Path(sys.executable).with_name(program)), *words], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name(program)), *words], capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 

@@ -2,7 +2,9 @@
 
 from jaxtyping import install_import_hook
 
-install_import_hook("seqlab", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")    # an int is a float
+install_import_hook(
+    "seqlab", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+)  # an int is a float
 
 import torch  # noqa: E402
 

@@ -1,4 +1,5 @@
-"""What tests of whole runs are made of: a small language of opinions, tables, and settings of a small model."""
+"""What tests of whole runs are made of: a small language of opinions, tables, and settings of a small
+model."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 
 SMALL = [
     "model.input.width=16", "training.baseline=false", "training.batch_tokens=512", "training.rate=0.01",
-]    # fmt: skip
+]  # fmt: skip
 """Settings that make a model small enough for a test."""
 
 GOOD = ["great", "lovely", "superb", "moving", "funny", "bright"]
@@ -46,7 +47,10 @@ def story(count: int, seed: int = 0) -> str:
         sentences = []
         for _ in range(draw.randint(2, 4)):
             one, two = draw.sample(NAMES, 2)
-            sentences.append(f"{one} {draw.choice(['wakes', 'eats', 'sleeps'])} this {draw.choice(['morning', 'evening'])}.")
+            sentences.append(
+                f"{one} {draw.choice(['wakes', 'eats', 'sleeps'])} this"
+                f" {draw.choice(['morning', 'evening'])}."
+            )
             sentences.append(f"Then {two} calls {one}.")
         documents.append(" ".join(sentences))
     return "\n\n".join(documents) + "\n"

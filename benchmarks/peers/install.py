@@ -1,6 +1,8 @@
-"""Puts the peers beside the environment of seqlab, each into a folder of its own that only the benchmarks look at.
+"""Puts the peers beside the environment of seqlab, each into a folder of its own that only the benchmarks
+look at.
 
-Nothing is resolved (`--no-deps`): every package is named here, so that torch and what seqlab runs on stay as they are.
+Nothing is resolved (`--no-deps`): every package is named here, so that torch and what seqlab runs on stay as
+they are.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ PACKAGES = {
         "joeynmt==2.3.0", "tensorboard==2.21.0", "protobuf==7.36.2", "absl-py==2.5.1", "sentencepiece==0.2.2",
         "subword-nmt==0.3.8", "plotly==7.1.0", "importlib_metadata", "zipp",
     ],
-}    # fmt: skip
+}  # fmt: skip
 """What each peer needs beyond what seqlab has. Without versions: those of constraints.txt."""
 PROBES = {"joeynmt": "joeynmt.training"}
 """What is imported to see whether a peer works, where its name alone would not tell."""
@@ -35,7 +37,7 @@ def missing(peer: str) -> str:
         if failure := _install(peer, folder):
             return failure
     if str(folder) not in sys.path:
-        sys.path.append(str(folder))    # last: what seqlab has comes first
+        sys.path.append(str(folder))  # last: what seqlab has comes first
         importlib.invalidate_caches()
     try:
         importlib.import_module(PROBES.get(peer, peer))

@@ -7,7 +7,7 @@ from seqlab.threads import set_up
 __version__ = "0.1.0"
 __all__ = ["load", "train"]
 
-set_up()    # before torch is loaded
+set_up()  # before torch is loaded
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""What a person types. Each verb gathers its words and hands over; torch is imported only when there is work to do."""
+"""What a person types. Each verb gathers its words and hands over; torch is imported only when there is work
+to do."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 STARTED = time.monotonic()
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     help="Bring a file of sequences, leave with a model you own, understand and can serve.",
 )
 Words = Annotated[list[str] | None, typer.Argument(help="Data and settings: DATA ... key.path=value ...")]
@@ -29,11 +33,17 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.
 
 @app.command()
 def train(
-    words: Annotated[list[str] | None, typer.Argument(help="TASK DATA or run.yaml, then key.path=value ...")] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(help="TASK DATA or run.yaml, then key.path=value ...")
+    ] = None,
     valid: Annotated[str, typer.Option(help="Validation data; without it a tenth of DATA is held out.")] = "",
     test: Annotated[str, typer.Option(help="Test data, scored once at the end.")] = "",
-    model: Annotated[str, typer.Option(help="A preset: bow, lstm, bilstm, cnn, lstm-attention, han, transformer, ...")] = "",
-    start: Annotated[str, typer.Option("--from", help="A trained run, whose body is put under this task.")] = "",
+    model: Annotated[
+        str, typer.Option(help="A preset: bow, lstm, bilstm, cnn, lstm-attention, han, transformer, ...")
+    ] = "",
+    start: Annotated[
+        str, typer.Option("--from", help="A trained run, whose body is put under this task.")
+    ] = "",
     out: Annotated[str, typer.Option(help="Run folder; by default runs/<data>-<model>.")] = "",
     minutes: Annotated[float | None, typer.Option(help="Budget in minutes, start to end.")] = None,
     epochs: Annotated[float | None, typer.Option(help="Budget in passes over the data.")] = None,
@@ -47,13 +57,18 @@ def train(
 
     budget = {"minutes": minutes, "epochs": epochs, "steps": steps, "seed": seed, "device": device or None}
     chosen: dict[str, Any] = {f"training.{key}": value for key, value in budget.items() if value is not None}
-    chosen |= {f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names}
+    chosen |= {
+        f"data.{split}": several(names) for split, names in (("valid", valid), ("test", test)) if names
+    }
     chosen |= {"transfer.start": start} if start else {}
     if resume:
         if beside := [*(words or []), *chosen, *(word for word in (model, out) if word)]:
             raise UserError(
                 what=f"--resume {resume} stands beside {', '.join(beside)}.",
-                why="A resumed run goes on with its own data and settings, so that it ends as if it had not been stopped.",
+                why=(
+                    "A resumed run goes on with its own data and settings, so that it ends as if it had not"
+                    " been stopped."
+                ),
                 fix=f"Write: seqlab train --resume {resume}",
             )
         early.resume(resume)
@@ -128,11 +143,19 @@ def check(
 @app.command()
 def predict(
     run: Annotated[str, typer.Argument(help="The run folder.")],
-    inputs: Annotated[list[str] | None, typer.Argument(help="Texts, and key.path=value settings such as decode.beam=5.")] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Argument(help="Texts, and key.path=value settings such as decode.beam=5.")
+    ] = None,
     input: Annotated[str, typer.Option("--input", help="A file of texts; - is standard input.")] = "",
-    output: Annotated[str, typer.Option("--output", help="A .csv, .tsv or .jsonl file (or .gz); input columns are kept.")] = "",
-    embed: Annotated[bool, typer.Option("--embed", help="Give each text's vector instead of an answer.")] = False,
-    score: Annotated[bool, typer.Option("--score", help="Say how well a language model foresees each text.")] = False,
+    output: Annotated[
+        str, typer.Option("--output", help="A .csv, .tsv or .jsonl file (or .gz); input columns are kept.")
+    ] = "",
+    embed: Annotated[
+        bool, typer.Option("--embed", help="Give each text's vector instead of an answer.")
+    ] = False,
+    score: Annotated[
+        bool, typer.Option("--score", help="Say how well a language model foresees each text.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Answer for texts given here or in a file."""
@@ -140,12 +163,19 @@ def predict(
     from seqlab.config import parse_overrides
 
     if embed and score:
-        raise UserError(what="--embed and --score stand side by side.", why="Each gives another answer.", fix="Give one of them.")
+        raise UserError(
+            what="--embed and --score stand side by side.",
+            why="Each gives another answer.",
+            fix="Give one of them.",
+        )
     if input and not all("=" in word for word in inputs or []):
         raise UserError(
             what="Texts and --input stand side by side.",
             why="predict answers for the texts that it is given, or for the rows of a file.",
-            fix=f'Write: seqlab predict {run} "a text", or: seqlab predict {run} --input file.csv --output answers.csv',
+            fix=(
+                f'Write: seqlab predict {run} "a text", or: seqlab predict {run} --input file.csv --output'
+                " answers.csv"
+            ),
         )
     early.use(run, [input] if input else [], parse_overrides(inputs or []) if input else {})
 
@@ -190,7 +220,9 @@ def evaluate(
 def explain(
     run: Annotated[str, typer.Argument(help="The run folder.")],
     texts: Annotated[list[str], typer.Argument(help="One text or several.")],
-    out: Annotated[str, typer.Option(help="map.html, map.png or map.json; several texts are numbered.")] = "map.html",
+    out: Annotated[
+        str, typer.Option(help="map.html, map.png or map.json; several texts are numbered.")
+    ] = "map.html",
 ) -> None:
     """Where the model looked, as coloured text."""
     from seqlab import early
@@ -204,13 +236,19 @@ def explain(
 
 @app.command()
 def inspect(
-    words: Annotated[list[str], typer.Argument(help="A run folder, a preset or a settings file, then key.path=value ...")],
+    words: Annotated[
+        list[str], typer.Argument(help="A run folder, a preset or a settings file, then key.path=value ...")
+    ],
     task: Annotated[str, typer.Option(help="The task of the preset; by default the first that has it.")] = "",
     length: Annotated[int, typer.Option(help="Positions in a sequence.")] = 128,
-    vocabulary: Annotated[int | None, typer.Option(help="Symbols, all counted; for gpt-1 ... as published.")] = None,
+    vocabulary: Annotated[
+        int | None, typer.Option(help="Symbols, all counted; for gpt-1 ... as published.")
+    ] = None,
     classes: Annotated[int, typer.Option(help="Labels.")] = 2,
     tokens: Annotated[float, typer.Option(help="Training tokens, to tell what training costs: 300e9.")] = 0,
-    measure: Annotated[bool, typer.Option("--measure", help="Also time how the cost of layers grows.")] = False,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Also time how the cost of layers grows.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Parameters by formula and by count, work, memory, sequential steps, longest path."""
@@ -221,24 +259,43 @@ def inspect(
 
     from seqlab.verbs import inspect_named
 
-    inspect_named(words, task, {"length": length, "vocabulary": vocabulary, "classes": classes}, int(tokens), measure, as_json)
+    inspect_named(
+        words,
+        task,
+        {"length": length, "vocabulary": vocabulary, "classes": classes},
+        int(tokens),
+        measure,
+        as_json,
+    )
 
 
 @app.command()
 def lab(
-    words: Annotated[list[str] | None, typer.Argument(help="NAME of the lab, then key.path=value ... of its runs")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small models, few steps, two seeds: about two minutes.")] = False,
+    words: Annotated[
+        list[str] | None, typer.Argument(help="NAME of the lab, then key.path=value ... of its runs")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small models, few steps, two seeds: about two minutes.")
+    ] = False,
     data: Annotated[str, typer.Option(help="Labelled rows; without them the lab has data of its own.")] = "",
-    unlabelled: Annotated[str, typer.Option(help="Text to pretrain on; by default that of DATA, but what is tested on.")] = "",
+    unlabelled: Annotated[
+        str, typer.Option(help="Text to pretrain on; by default that of DATA, but what is tested on.")
+    ] = "",
     test: Annotated[str, typer.Option(help="Labelled rows to test on; by default a tenth of DATA.")] = "",
     model: Annotated[str, typer.Option(help="transfer: what to pretrain, roberta by default.")] = "",
     models: Annotated[str, typer.Option(help="objectives: what to compare, roberta,gpt by default.")] = "",
     start: Annotated[str, typer.Option("--from", help="transfer: a pretrained run to take instead.")] = "",
     labels: Annotated[str, typer.Option(help="How many labels to learn from: 500,2000,all")] = "",
-    seeds: Annotated[int | None, typer.Option(help="How many times, each with other rows; 5 by default.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many times, each with other rows; 5 by default.")
+    ] = None,
     minutes: Annotated[float | None, typer.Option(help="For each pretraining; 30 by default.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the labels; by default 10, and 4 over more than 5,000.")] = None,
-    out: Annotated[str, typer.Option(help="Folder; by default runs/lab-NAME. A lab that was stopped goes on there.")] = "",
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the labels; by default 10, and 4 over more than 5,000.")
+    ] = None,
+    out: Annotated[
+        str, typer.Option(help="Folder; by default runs/lab-NAME. A lab that was stopped goes on there.")
+    ] = "",
 ) -> None:
     """Experiments that show the theory: a table, a picture, a verdict."""
     from seqlab.config import parse_overrides
@@ -246,25 +303,40 @@ def lab(
 
     names, settings = split_words(words or [])
     if not names:
-        print("\n".join([*(f"{name:<12}{sentence}" for name, sentence in LABS.items()), "Next: seqlab lab transfer --quick"]))
+        print(
+            "\n".join(
+                [
+                    *(f"{name:<12}{sentence}" for name, sentence in LABS.items()),
+                    "Next: seqlab lab transfer --quick",
+                ]
+            )
+        )
         return
     if len(names) > 1:
         raise UserError(
-            what=f'"{names[1]}" stands after the name of the lab.', why="One lab runs at a time, and its files have options.",
+            what=f'"{names[1]}" stands after the name of the lab.',
+            why="One lab runs at a time, and its files have options.",
             fix=f"Write: seqlab lab {names[0]} --data {names[1]}",
-        )    # fmt: skip
+        )
     files = {"data": data, "unlabelled": unlabelled, "test": test}
     given: dict[str, Any] = {name: several(value) for name, value in files.items() if value}
     given |= {"model": model, "models": models, "start": start, "labels": labels, "out": out, "quick": quick}
     given |= {"settings": parse_overrides(settings)}
     given = {name: value for name, value in given.items() if value}
-    given |= {name: value for name, value in (("seeds", seeds), ("minutes", minutes), ("epochs", epochs)) if value is not None}
+    given |= {
+        name: value
+        for name, value in (("seeds", seeds), ("minutes", minutes), ("epochs", epochs))
+        if value is not None
+    }
     print(begin(names[0], given))
 
 
 @app.command()
-def demo(task: Annotated[str, typer.Argument(help="A task; an unknown word lists those that have a demo.")] = "") -> None:
-    """Train on built-in data: pronounce English words, or with another task invent some, or say their stress."""
+def demo(
+    task: Annotated[str, typer.Argument(help="A task; an unknown word lists those that have a demo.")] = "",
+) -> None:
+    """Train on built-in data: pronounce English words, or with another task invent some, or say their
+    stress."""
     from seqlab.demo import run_demo
 
     run_demo(task, STARTED)
@@ -272,7 +344,9 @@ def demo(task: Annotated[str, typer.Argument(help="A task; an unknown word lists
 
 def split_words(words: list[str]) -> tuple[list[str], list[str]]:
     """Data names and `key.path=value` settings. A word with = whose file exists is a name."""
-    settings = [word for word in words if "=" in word and "." in word.split("=")[0] and not Path(word).exists()]
+    settings = [
+        word for word in words if "=" in word and "." in word.split("=")[0] and not Path(word).exists()
+    ]
     return [word for word in words if word not in settings], settings
 
 
@@ -290,15 +364,22 @@ def requested(words: list[str], model: str, chosen: dict[str, Any]) -> Request:
     names, settings = split_words(words)
     overrides: dict[str, Any] = {**chosen, **parse_overrides(settings)}
     if not names:
-        fix = f"Write: seqlab train {schema.first_task()} {schema.stored()['tasks'][schema.first_task()]['data_example']}"
+        fix = (
+            f"Write: seqlab train {schema.first_task()}"
+            f" {schema.stored()['tasks'][schema.first_task()]['data_example']}"
+        )
         raise UserError(what="No task is named.", why="seqlab has to know what to learn.", fix=fix)
     if names[0].endswith((".yaml", ".yml")):
         if len(names) > 1:
             overrides["data.train"] = tuple(names[1:])
         tree = read_file(Path(names[0]))
         named = tree.get("task")
-        task = str(named.get("kind") or schema.first_task()) if isinstance(named, dict) else schema.first_task()
-        return Request(preset=model, task=task if model else "", tree=tree, overrides=overrides, where=names[0])
+        task = (
+            str(named.get("kind") or schema.first_task()) if isinstance(named, dict) else schema.first_task()
+        )
+        return Request(
+            preset=model, task=task if model else "", tree=tree, overrides=overrides, where=names[0]
+        )
     task, *data = names
     for name in data:
         if "=" in name and not Path(name).exists():
@@ -316,7 +397,7 @@ def main() -> None:
     """The command `seqlab`: errors in three lines, exit codes as promised."""
     before = signal.signal(signal.SIGTERM, terminate)
     try:
-        app(standalone_mode=True)    # it turns Ctrl-C into exit 130
+        app(standalone_mode=True)  # it turns Ctrl-C into exit 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

@@ -1,8 +1,9 @@
 """Settings: frozen dataclasses that live beside what they configure, read from YAML and `key.path=value`.
 
-A `Variant` is a family of dataclasses told apart by `kind`: the class is the variant, `kind` its name in YAML.
-This file turns plain trees (dicts) into such objects and back. Leaves are validated by pydantic, and every fault
-of a tree is reported at once, each with its dotted key. Nothing here knows any particular setting.
+A `Variant` is a family of dataclasses told apart by `kind`: the class is the variant, `kind` its name in
+YAML. This file turns plain trees (dicts) into such objects and back. Leaves are validated by pydantic, and
+every fault of a tree is reported at once, each with its dotted key. Nothing here knows any particular
+setting.
 """
 
 from __future__ import annotations
@@ -101,7 +102,9 @@ def read_file(path: Path) -> Tree:
     except UnicodeDecodeError:
         raise UserError(what=f"{path} is not UTF-8 text.", fix="Save the settings file as UTF-8.") from None
     except OSError as error:
-        raise UserError(what=f"{path} can't be read: {error.strerror}.", fix="Check the name of the settings file.") from None
+        raise UserError(
+            what=f"{path} can't be read: {error.strerror}.", fix="Check the name of the settings file."
+        ) from None
 
 
 def write_yaml(tree: Tree) -> str:
@@ -125,7 +128,7 @@ def parse_overrides(words: Iterable[str]) -> dict[str, RawText]:
 
 def override(tree: Tree, overrides: Mapping[str, Any], root: type) -> Tree:
     """The tree with dotted keys replaced. A new `kind` keeps those old keys that the new variant has, too."""
-    tree = dump(tree)    # unlike a deepcopy, which leaves a group that stands at two places one group
+    tree = dump(tree)  # unlike a deepcopy, which leaves a group that stands at two places one group
     for key in sorted(overrides, key=lambda key: (not key.endswith("kind"), key.count("."))):
         *above, last = key.split(".")
         node, hint = tree, root
@@ -134,7 +137,11 @@ def override(tree: Tree, overrides: Mapping[str, Any], root: type) -> Tree:
             if not isinstance(node.get(name), dict):
                 node[name] = {}
             node = node[name]
-        if last == "kind" and (family := _family(hint)) and (variant := family.kinds.get(str(overrides[key]))):
+        if (
+            last == "kind"
+            and (family := _family(hint))
+            and (variant := family.kinds.get(str(overrides[key])))
+        ):
             known = {field.name for field in dataclasses.fields(variant)}
             for old in [name for name in node if name not in known]:
                 del node[old]
@@ -152,7 +159,9 @@ def build(cls: type[T], tree: Tree, where: str) -> T:
     if faults:
         faults = [fault for fault in faults if not isinstance(fault, Contradiction)] or faults
         task = tree.get("task")
-        raise faulty(where, faults, str(task["kind"]) if isinstance(task, dict) and "kind" in task else "TASK")
+        raise faulty(
+            where, faults, str(task["kind"]) if isinstance(task, dict) and "kind" in task else "TASK"
+        )
     return settings
 
 
@@ -160,7 +169,11 @@ def faulty(where: str, faults: list[Fault], task: str = "TASK") -> UserError:
     """One error for all faults."""
     fix = SEE.format(task=task)
     if len(faults) == 1:
-        return UserError(what=f"{where}: {faults[0]}", why="Settings are checked before anything is read or written.", fix=fix)
+        return UserError(
+            what=f"{where}: {faults[0]}",
+            why="Settings are checked before anything is read or written.",
+            fix=fix,
+        )
     lines = "\n".join(f"- {fault}" for fault in faults)
     return UserError(what=f"{where}: {len(faults)} settings are wrong.", why=lines, fix=fix)
 
@@ -201,14 +214,20 @@ def _choices(cls: type, name: str) -> str:
     """What a field that takes one of a few words takes."""
     hint = typing.get_type_hints(cls, include_extras=True)[name]
     hint = _optional(hint) or hint
-    return f" One of: {', '.join(map(str, typing.get_args(hint)))}." if typing.get_origin(hint) is typing.Literal else ""
+    return (
+        f" One of: {', '.join(map(str, typing.get_args(hint)))}."
+        if typing.get_origin(hint) is typing.Literal
+        else ""
+    )
 
 
 def _one_line(value: Any) -> str:
     """A value as YAML writes it within a line; nothing for None."""
     if value is None:
         return ""
-    return yaml.safe_dump(dump(value), default_flow_style=True, width=1000).strip().removesuffix("...").strip()
+    return (
+        yaml.safe_dump(dump(value), default_flow_style=True, width=1000).strip().removesuffix("...").strip()
+    )
 
 
 def field_notes(cls: type) -> dict[str, str]:
@@ -226,14 +245,19 @@ def field_notes(cls: type) -> dict[str, str]:
 
 
 def _build(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
-    """The object that `value` describes; faults are added to the list and None comes back for the faulty part."""
+    """The object that `value` describes; faults are added to the list and None comes back for the faulty
+    part."""
     if (choices := _optional(hint)) is not None:
         if value is None or (isinstance(value, RawText) and value.lower() in ("", "null", "none", "~")):
             return None
         hint = choices
     if _family(hint) or dataclasses.is_dataclass(hint):
         return _build_object(hint, value, key, faults)
-    if typing.get_origin(hint) is tuple and (item := typing.get_args(hint)[0]) and (_family(item) or item is str):
+    if (
+        typing.get_origin(hint) is tuple
+        and (item := typing.get_args(hint)[0])
+        and (_family(item) or item is str)
+    ):
         if isinstance(value, RawText):
             value = value.split(",") if item is str else yaml.safe_load(value)
         if item is str and isinstance(value, str):
@@ -279,23 +303,29 @@ def _build_object(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
     before = len(faults)
     given = {
         name: _build(hints[name], _upon_default(value[name], field), below + name, faults)
-        for name, field in fields.items()    # in their own order, whatever was written first, the user or a preset
+        # in their own order, whatever was written first, the user or a preset
+        for name, field in fields.items()
         if name in value
     }
     for name, field in fields.items():
-        if name not in value and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+        if (
+            name not in value
+            and field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
+        ):
             faults.append(Fault(below + name, "this key is missing."))
     if len(faults) > before:
         return None
     try:
         return cls(**given)
-    except ValueError as error:    # __post_init__ says how two keys contradict each other
+    except ValueError as error:  # __post_init__ says how two keys contradict each other
         faults.append(Contradiction(key, str(error)))
         return None
 
 
 def _upon_default(value: Any, field: dataclasses.Field[Any]) -> Any:
-    """A group of settings that names no kind, or the default's, changes the default instead of starting anew."""
+    """A group of settings that names no kind, or the default's, changes the default instead of starting
+    anew."""
     default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
     if not isinstance(value, dict) or not dataclasses.is_dataclass(default):
         return value
@@ -316,13 +346,15 @@ def _build_leaf(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
         tries = [str(value), _parse(value)] if _accepts_text(hint) else [_parse(value), str(value)]
     elif isinstance(value, bool) and _accepts_text(hint) and not _accepts_bool(hint):
         quoted = f'{key.split(".")[-1]}: "..."'
-        faults.append(Fault(key, f"YAML reads yes, no, on and off as true or false. Quote the word: {quoted}"))
+        faults.append(
+            Fault(key, f"YAML reads yes, no, on and off as true or false. Quote the word: {quoted}")
+        )
         return None
     elif isinstance(value, bool) and not _accepts_bool(hint):
         faults.append(Fault(key, f"{str(value).lower()} is not a number."))
         return None
     elif isinstance(value, (int, float)) and _accepts_text(hint):
-        tries = [value, str(value)]    # a column named 2024 is a column
+        tries = [value, str(value)]  # a column named 2024 is a column
     for one in tries:
         try:
             return adapter.validate_python(one)

@@ -38,7 +38,11 @@ water wednesday weekend winter wonderful yellow yesterday
 
 def run_demo(task: str, started: float) -> None:
     """Train on built-in data and show what was learnt."""
-    demos: dict[str, Callable[[float], None]] = {"translate": pronounce, "generate": invent, "classify": stress}
+    demos: dict[str, Callable[[float], None]] = {
+        "translate": pronounce,
+        "generate": invent,
+        "classify": stress,
+    }
     task = task or next(iter(demos))
     if task not in demos:
         raise UserError(
@@ -51,15 +55,24 @@ def run_demo(task: str, started: float) -> None:
 
 def pronounce(started: float) -> None:
     """Spelling → sounds."""
-    print("English words and their sounds: from the spelling, say how a word is pronounced (photograph → F OW T AH G R AE F).")
+    print(
+        "English words and their sounds: from the spelling, say how a word is pronounced (photograph → F OW T AH G R AE F)."
+    )
     train, valid, test = write_sound_tables(_builtin() / "sounds")
     run = _trained(
-        "translate", "lstm-attention", "runs/demo-sounds", started,
+        "translate",
+        "lstm-attention",
+        "runs/demo-sounds",
+        started,
         {
-            "data.train": (str(train),), "data.valid": (str(valid),), "data.test": (str(test),), "task.metric": "errors",
-            "data.tokens.kind": "characters", "data.target_tokens": {"kind": "words", "split": "spaces", "lower": False},
+            "data.train": (str(train),),
+            "data.valid": (str(valid),),
+            "data.test": (str(test),),
+            "task.metric": "errors",
+            "data.tokens.kind": "characters",
+            "data.target_tokens": {"kind": "words", "split": "spaces", "lower": False},
         },
-    )    # fmt: skip
+    )
     print("Of tokens, here sounds, the token error rate counts those that are wrong, missing or too many.")
     listed: dict[str, list[str]] = {}
     for word, sounds in sound_rows():
@@ -82,7 +95,7 @@ def pronounce(started: float) -> None:
 def aligned(explanation: Explanation) -> str:
     """Each sound with the letter that had most of its attention: F←p OW←o ..."""
     best = explanation.maps[0]
-    weights = best.weights if best.weights.ndim == 2 else best.weights.mean(axis=0)    # U T
+    weights = best.weights if best.weights.ndim == 2 else best.weights.mean(axis=0)  # U T
     letters = [best.pieces[place] for place in weights.argmax(axis=-1)]
     pairs = zip(best.written, letters, strict=True)
     return "  ".join(f"{sound.strip()}←{letter}" for sound, letter in pairs if not sound.startswith("["))
@@ -105,7 +118,9 @@ def invent(started: float) -> None:
     """Words that could be English."""
     print("English words, letter by letter: learn what they are made of, and invent new ones.")
     words = write_words(_builtin())
-    run = _trained("generate", "lstm", "runs/demo-words", started, {"data.train": (str(words),), "task.flow": "rows"})
+    run = _trained(
+        "generate", "lstm", "runs/demo-words", started, {"data.train": (str(words),), "task.flow": "rows"}
+    )
     known = set(words.read_text(encoding="utf-8").split())
     drawn = [answer.text for answer in run.predict([""] * 60)]
     new = [word for word in dict.fromkeys(drawn) if word not in known]
@@ -113,21 +128,35 @@ def invent(started: float) -> None:
     print(f"\nOf {len(drawn)} words that it wrote, {strange} are not in the dictionary:")
     for start in range(0, min(len(new), 30), 6):
         print("  " + "".join(f"{word:<16}" for word in new[start : start + 6]))
-    print("Words that begin with “micro”:  " + ", ".join(answer.text for answer in run.predict(["micro"] * 5)))
-    _end(run, started, f'predict {run.folder} "un" decode.temperature=1.0', f"explain {run.folder} unbelievable --out map.html")
+    print(
+        "Words that begin with “micro”:  " + ", ".join(answer.text for answer in run.predict(["micro"] * 5))
+    )
+    _end(
+        run,
+        started,
+        f'predict {run.folder} "un" decode.temperature=1.0',
+        f"explain {run.folder} unbelievable --out map.html",
+    )
 
 
 def stress(started: float) -> None:
     """Spelling → stress pattern."""
-    print("English words and their stress: from the spelling, say which syllables are stressed (1 main, 2 second, 0 none).")
+    print(
+        "English words and their stress: from the spelling, say which syllables are stressed (1 main, 2 second, 0 none)."
+    )
     train, valid, test = write_stress_tables(_builtin())
     run = _trained(
-        "classify", "bilstm", "runs/demo-stress", started,
+        "classify",
+        "bilstm",
+        "runs/demo-stress",
+        started,
         {
-            "data.train": (str(train),), "data.valid": (str(valid),), "data.test": (str(test),),
+            "data.train": (str(train),),
+            "data.valid": (str(valid),),
+            "data.test": (str(test),),
             "data.tokens.kind": "characters",
         },
-    )    # fmt: skip
+    )
     print("\nWords that were not in the training data:")
     with test.open(encoding="utf-8", newline="") as file:
         some = [row for row in csv.DictReader(file) if row["text"] in KNOWN.split()][:SHOWN]
@@ -143,7 +172,9 @@ def _builtin() -> Path:
 
 def _trained(task: str, preset: str, folder: str, started: float, overrides: dict[str, Any]) -> Run:
     """The run of a demo; its scores are printed."""
-    wishes = Wishes(task=task, preset=preset, overrides=overrides | {"training.minutes": MINUTES}, where="demo")
+    wishes = Wishes(
+        task=task, preset=preset, overrides=overrides | {"training.minutes": MINUTES}, where="demo"
+    )
     run = train_anew(wishes, _free(Path(folder)), Progress(), started)
     print(summary(run))
     return run
@@ -151,7 +182,7 @@ def _trained(task: str, preset: str, folder: str, started: float, overrides: dic
 
 def _first_cells(table: Path) -> Sequence[str]:
     with table.open(encoding="utf-8", newline="") as file:
-        return list(dict.fromkeys(row[0] for row in csv.reader(file)))[1:]    # without the header
+        return list(dict.fromkeys(row[0] for row in csv.reader(file)))[1:]  # without the header
 
 
 def _familiar(words: Sequence[str]) -> list[str]:
@@ -163,7 +194,12 @@ def _familiar(words: Sequence[str]) -> list[str]:
 def _end(run: Run, started: float, *commands: str) -> None:
     print(f"\nDone in {duration(time.monotonic() - started)}. The report: {run.folder / 'report.html'}")
     seqlab = "seqlab" if shutil.which("seqlab") else sys.argv[0]
-    print("\n".join(f"{'Next:' if place == 0 else '     '} {seqlab} {command}" for place, command in enumerate(commands)))
+    print(
+        "\n".join(
+            f"{'Next:' if place == 0 else '     '} {seqlab} {command}"
+            for place, command in enumerate(commands)
+        )
+    )
 
 
 def _free(folder: Path) -> Path:

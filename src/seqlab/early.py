@@ -128,4 +128,6 @@ def _read_run(folder: str, overrides: Mapping[str, Any] | None = None, where: st
 def _depends_on_start(request: Request) -> bool:
     """Whether settings are given that may stand below those of the run to start from."""
     given = [f"{key}." for key in request.overrides or {}]
-    return request.tree is not None or any(key.startswith(f"{part}.") for key in given for part in OF_THE_START)
+    return request.tree is not None or any(
+        key.startswith(f"{part}.") for key in given for part in OF_THE_START
+    )

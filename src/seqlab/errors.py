@@ -27,7 +27,9 @@ class SeqlabError(Exception):
         self.what, self.why, self.fix = what, why, fix
 
     def __str__(self) -> str:
-        first, *rest = [line for part in (self.what, self.why, self.fix) for line in part.splitlines() if line]
+        first, *rest = [
+            line for part in (self.what, self.why, self.fix) for line in part.splitlines() if line
+        ]
         return "\n".join([first, *("  " + line for line in rest)])
 
 
@@ -60,9 +62,14 @@ def number_of(error: BaseException) -> int | None:
 
 
 def in_plain_words(error: Exception) -> SeqlabError | None:
-    """What to tell when memory, disk or file system refuse; None for anything else, which is a defect of ours."""
+    """What to tell when memory, disk or file system refuse; None for anything else, which is a defect of
+    ours."""
     number, words = number_of(error), str(error)
-    if isinstance(error, MemoryError) or number == errno.ENOMEM or re.search(r"can't allocate memory|out of memory", words):
+    if (
+        isinstance(error, MemoryError)
+        or number == errno.ENOMEM
+        or re.search(r"can't allocate memory|out of memory", words)
+    ):
         return MachineError(
             what="The machine has no memory left.",
             why=words.splitlines()[0][:200] if words else "",
@@ -70,7 +77,10 @@ def in_plain_words(error: Exception) -> SeqlabError | None:
         )
     if number in DISK:
         return MachineError(
-            what=f"{getattr(error, 'filename', None) or 'Something'} could not be written: {os.strerror(number)}.",
+            what=(
+                f"{getattr(error, 'filename', None) or 'Something'} could not be written:"
+                f" {os.strerror(number)}."
+            ),
             why="The disk is full or broken.",
             fix="Free some space, then go on; a training run continues with: seqlab train --resume DIR",
         )

@@ -17,7 +17,7 @@ from seqlab.errors import DISK, MachineError, UserError, number_of
 try:
     import fcntl
 except ImportError:
-    fcntl = None    # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 def locked(folder: Path) -> int | None:
     """A handle that locks a folder until it is closed or this process ends; None where another has it."""
-    if fcntl is None:    # a system without such locks
+    if fcntl is None:  # a system without such locks
         return os.open(os.devnull, os.O_RDONLY)
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -87,7 +87,7 @@ def folder_beside(path: Path) -> Iterator[Path]:
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     with disk_trouble(f"{path} could not be saved"):
         try:
-            shutil.rmtree(beside, ignore_errors=True)    # a killed process may have had our number
+            shutil.rmtree(beside, ignore_errors=True)  # a killed process may have had our number
             beside.mkdir()
             yield beside
             for file in (*beside.iterdir(), beside):
@@ -95,7 +95,10 @@ def folder_beside(path: Path) -> Iterator[Path]:
             try:
                 beside.rename(path)
             except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):    # another process may have been first with the same
+                if error.errno not in (
+                    errno.ENOTEMPTY,
+                    errno.EEXIST,
+                ):  # another process may have been first with the same
                     raise
             flush(path.parent)
         finally:
@@ -117,7 +120,7 @@ def new_folder(names: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
         if handle is None:
             continue
         try:
-            if path.exists():    # the process that had the lock before us has finished
+            if path.exists():  # the process that had the lock before us has finished
                 continue
             yield path, beside
             with disk_trouble(f"{path} could not be saved"):
@@ -129,7 +132,7 @@ def new_folder(names: Iterable[Path]) -> Iterator[tuple[Path, Path]]:
         finally:
             shutil.rmtree(beside, ignore_errors=True)
             for parent in made:
-                with suppress(OSError):    # one that is not empty stays
+                with suppress(OSError):  # one that is not empty stays
                     parent.rmdir()
             os.close(handle)
     raise UserError(
@@ -150,8 +153,8 @@ def _made_and_locked(folder: Path) -> int | None:
                 return None
             if fcntl is None or os.path.samestat(os.stat(folder), os.fstat(handle)):
                 break
-            os.close(handle)    # it has got another name since we opened it
-        except FileNotFoundError:    # the process that had it was just removing it
+            os.close(handle)  # it has got another name since we opened it
+        except FileNotFoundError:  # the process that had it was just removing it
             continue
     for inner in folder.iterdir():
         shutil.rmtree(inner) if inner.is_dir() else inner.unlink()
@@ -178,7 +181,7 @@ def write_json(path: Path, tree: Any) -> None:
 
 def usual_permissions(path: Path) -> None:
     """Let others at a file as far as the umask does; safetensors makes its files for their owner alone."""
-    mask = os.umask(0o077)    # the only way to read it is to set it
+    mask = os.umask(0o077)  # the only way to read it is to set it
     os.umask(mask)
     path.chmod(0o666 & ~mask)
 

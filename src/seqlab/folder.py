@@ -16,7 +16,8 @@ CONFIG, FACTS, TOKENIZER, WEIGHTS = "config.yaml", "facts.json", "tokenizer.json
 METRICS, BASELINE = "metrics.jsonl", "baseline"
 FORMAT = 2
 """Of a run folder, in its facts.json. A folder without it is of format 1: there a decoder alone sampled at a
-temperature of 0.8 where config.yaml has sample: false and temperature: 1.0. Since 2 config.yaml says what happens."""
+temperature of 0.8 where config.yaml has sample: false and temperature: 1.0. Since 2 config.yaml says what
+happens."""
 SCORES = "scores.json"
 """Written last: where it is, the run is finished."""
 START = "start.safetensors"
@@ -59,7 +60,10 @@ def stored_tree(folder: Path) -> Tree:
     raise UserError(
         what=f"{folder} is not a run folder: {CONFIG} is missing.",
         why="Only a run that `seqlab train` has started can be resumed.",
-        fix="Name the folder that `seqlab train` printed, for instance: seqlab train --resume runs/reviews-bilstm",
+        fix=(
+            "Name the folder that `seqlab train` printed, for instance: seqlab train --resume"
+            " runs/reviews-bilstm"
+        ),
     )
 
 

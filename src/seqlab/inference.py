@@ -18,7 +18,10 @@ Made = TypeVar("Made")
 
 
 def predicted(
-    model: nn.Module, groups: Iterable[Group], batch_of: Callable[[Group], Batch], wanted: Callable[[Output, Batch], Made]
+    model: nn.Module,
+    groups: Iterable[Group],
+    batch_of: Callable[[Group], Batch],
+    wanted: Callable[[Output, Batch], Made],
 ) -> Iterator[tuple[Group, Made]]:
     """For each group of examples that share a batch, what is wanted of the model's output.
 
@@ -28,13 +31,16 @@ def predicted(
 
 
 def computed(
-    model: nn.Module, groups: Iterable[Group], batch_of: Callable[[Group], Batch], compute: Callable[[Batch], Made]
+    model: nn.Module,
+    groups: Iterable[Group],
+    batch_of: Callable[[Group], Batch],
+    compute: Callable[[Batch], Made],
 ) -> Iterator[tuple[Group, Made]]:
     """The same of anything that the model computes from a batch."""
     model.eval()
     device = device_of(model)
     for group in groups:
-        with torch.no_grad():    # not around the loop: whoever consumes it may take gradients meanwhile
+        with torch.no_grad():  # not around the loop: whoever consumes it may take gradients meanwhile
             made = compute(batch_of(group).to(device))
         yield group, made
 

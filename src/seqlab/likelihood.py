@@ -1,8 +1,9 @@
 """How likely a model holds what is meant: −log p of each id, in nats. Everything but training asks here.
 
-Text longer than what a language model sees at once is scored in one of two ways. A model whose state stays of one size
-(recurrent, convolutional) reads on with the state it has. One whose state grows with every id (a Transformer) sees a window
-that slides over the text: each id is scored once, with at least context − stride ids before it wherever there are so many.
+Text longer than what a language model sees at once is scored in one of two ways. A model whose state stays of
+one size (recurrent, convolutional) reads on with the state it has. One whose state grows with every id (a
+Transformer) sees a window that slides over the text: each id is scored once, with at least context − stride
+ids before it wherever there are so many.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Judged(NamedTuple):
 def judge(reply: Reply, ids: Int[Tensor, " T"]) -> Judged:
     """−log p of each id, and whether it is the likeliest."""
     parts = [
-        (-_of(logs, some) / reply.directions, logs.argmax(dim=-1) == some) for some, logs in _log_probabilities(reply, ids)
+        (-_of(logs, some) / reply.directions, logs.argmax(dim=-1) == some)
+        for some, logs in _log_probabilities(reply, ids)
     ]
     if not parts:
         return Judged(np.zeros(0), np.zeros(0, bool))
@@ -67,13 +69,19 @@ def nats_of(reply: Reply, ids: Int[Tensor, " T"]) -> Nats:
     return torch.cat(parts).double().cpu().numpy() if parts else np.zeros(0)
 
 
-def _log_probabilities(reply: Reply, ids: Int[Tensor, " T"]) -> Iterator[tuple[Int[Tensor, " n"], Float[Tensor, "n V"]]]:
-    """Some of the ids at a time, with the log-probabilities of the whole vocabulary there; of two directions, their sum."""
+def _log_probabilities(
+    reply: Reply, ids: Int[Tensor, " T"]
+) -> Iterator[tuple[Int[Tensor, " n"], Float[Tensor, "n V"]]]:
+    """Some of the ids at a time, with the log-probabilities of the whole vocabulary there; of two directions,
+    their sum."""
     step = max(1, SCORES // (reply.vectors.shape[-1] if reply.weight is None else len(reply.weight)))
     sides = reply.vectors.split(max(1, len(ids)))
     for start in range(0, len(ids), step):
         parts = [replace(reply, vectors=side[start : start + step], directions=1).scores for side in sides]
-        yield ids[start : start + step], torch.stack([part.float().log_softmax(dim=-1) for part in parts]).sum(dim=0)
+        yield (
+            ids[start : start + step],
+            torch.stack([part.float().log_softmax(dim=-1) for part in parts]).sum(dim=0),
+        )
 
 
 def _of(logs: Float[Tensor, "n V"], ids: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
@@ -90,15 +98,18 @@ def grows(decoder: Decoder) -> bool:
     return any(one.moving[name].shape != tensor.shape for name, tensor in two.moving.items())
 
 
-# Running text --------------------------------------------------------------------------------------------------
+# Running text -----------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
-def stream_nats(model: Model, ids: Int[np.ndarray, " T"], opening: int, context: int, stride: int | None = None) -> Nats:
-    """−log p of each id of a running text; `opening` stands before the first. `stride` is half the context unless told."""
+def stream_nats(
+    model: Model, ids: Int[np.ndarray, " T"], opening: int, context: int, stride: int | None = None
+) -> Nats:
+    """−log p of each id of a running text; `opening` stands before the first. `stride` is half the context
+    unless told."""
     model.eval()
     decoder = decoder_of(model)
-    before = np.concatenate([[opening], ids[:-1]]).astype(np.int64)                # fed at the place of each id
+    before = np.concatenate([[opening], ids[:-1]]).astype(np.int64)  # fed at the place of each id
     if not grows(decoder):
         return _read_on(decoder, before, ids.astype(np.int64))
     stride = min(stride or max(1, context // 2), context)
@@ -106,12 +117,13 @@ def stream_nats(model: Model, ids: Int[np.ndarray, " T"], opening: int, context:
 
 
 def _read_on(decoder: Decoder, before: Int[np.ndarray, " T"], ids: Int[np.ndarray, " T"]) -> Nats:
-    """Readers side by side. Reader r has the ids from r·stretch on; all but the first score them after WARM ids alone."""
+    """Readers side by side. Reader r has the ids from r·stretch on; all but the first score them after WARM
+    ids alone."""
     readers = max(1, min(STREAMS, len(ids) // SHORTEST))
     warm = 0 if readers == 1 else WARM
     stretch = -(-(len(ids) - warm) // readers)
-    places = stretch * np.arange(readers)[:, None] + np.arange(stretch + warm)     # R L
-    places = np.minimum(places, len(ids) - 1)                                      # the last reader may come to the end early
+    places = stretch * np.arange(readers)[:, None] + np.arange(stretch + warm)  # R L
+    places = np.minimum(places, len(ids) - 1)  # the last reader may come to the end early
     found: list[np.ndarray] = []
     state = decoder.start(None, readers)
     for start in range(0, stretch + warm, CHUNK):
@@ -119,26 +131,31 @@ def _read_on(decoder: Decoder, before: Int[np.ndarray, " T"], ids: Int[np.ndarra
         states, state = decoder.advance(_on(decoder, before[some]), state)
         nats = nats_of(decoder.answer(states.flatten(0, 1)), _on(decoder, ids[some].ravel()))
         found.append(nats.reshape(some.shape))
-    first, *others = np.concatenate(found, axis=1)                                 # each has stretch + warm ids
+    first, *others = np.concatenate(found, axis=1)  # each has stretch + warm ids
     return np.concatenate([first, *(other[warm:] for other in others)])[: len(ids)]
 
 
-def _slide(decoder: Decoder, before: Int[np.ndarray, " T"], ids: Int[np.ndarray, " T"], window: int, stride: int) -> Nats:
-    """Windows of equal length; the first scores all its ids, each other one those that no window before it had."""
+def _slide(
+    decoder: Decoder, before: Int[np.ndarray, " T"], ids: Int[np.ndarray, " T"], window: int, stride: int
+) -> Nats:
+    """Windows of equal length; the first scores all its ids, each other one those that no window before it
+    had."""
     starts = [*range(0, len(ids) - window, stride), len(ids) - window]
     nats = np.empty(len(ids))
     done = 0
     for some in np.array_split(np.array(starts), -(-len(starts) * window // TOKENS)):
-        places = some[:, None] + np.arange(window)                                 # N W
+        places = some[:, None] + np.arange(window)  # N W
         states, _ = decoder.advance(_on(decoder, before[places]), decoder.start(None, len(some)))
         for row, start in enumerate(some.tolist()):
             new = slice(done - start, window)
-            nats[done : start + window] = nats_of(decoder.answer(states[row, new]), _on(decoder, ids[done : start + window]))
+            nats[done : start + window] = nats_of(
+                decoder.answer(states[row, new]), _on(decoder, ids[done : start + window])
+            )
             done = start + window
     return nats
 
 
-# Rows ----------------------------------------------------------------------------------------------------------
+# Rows -------------------------------------------------------------------------------------------------------
 
 
 def row_nats(model: Model, rows: Ragged) -> Nats:
@@ -164,7 +181,8 @@ def written_nats(output: Output, batch: Batch) -> tuple[Nats, Int[np.ndarray, " 
 def log_probabilities(
     decoder: Decoder, memory: Seq | None, written: Seq, given: int = 1
 ) -> Float[np.ndarray, " B"]:
-    """log p of each row of `written` (B U+1 ids, from BOS to EOS), after its first `given` ids, which do not count."""
+    """log p of each row of `written` (B U+1 ids, from BOS to EOS), after its first `given` ids, which do not
+    count."""
     with torch.no_grad():
         states, _ = decoder.advance(written.values[:, :-1], decoder.start(memory, written.rows))
     asked = written.mask[:, given:]

@@ -6,7 +6,8 @@ import ctypes
 
 
 def keep_big_blocks() -> None:
-    """Tell glibc to keep freed memory: a step then reuses its pages instead of faulting them in again (+3 to +18 %)."""
+    """Tell glibc to keep freed memory: a step then reuses its pages instead of faulting them in again (+3 to
+    +18 %)."""
     try:
         libc = ctypes.CDLL("libc.so.6")
     except OSError:

@@ -1,7 +1,8 @@
 """How good answers are: counts that add up over examples, a score of the sums, and how sure we can be of it.
 
-A metric first turns each example into a row of counts. Rows can be added over batches, files and processes in any
-order, and only the sum is scored. The bootstrap is then one matrix product: how often each row was drawn, times the rows.
+A metric first turns each example into a row of counts. Rows can be added over batches, files and processes in
+any order, and only the sum is scored. The bootstrap is then one matrix product: how often each row was drawn,
+times the rows.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 GROUPS = 20_000
-"""The bootstrap draws from at most so many rows; more examples are first added up, at random, into so many groups."""
+"""The bootstrap draws from at most so many rows; more examples are first added up, at random, into so many
+groups."""
 
 
 class Metric(ABC):
@@ -43,7 +45,8 @@ class Metric(ABC):
 
     @abstractmethod
     def count(self, said: Any, meant: Any) -> Num[np.ndarray, "N K"]:
-        """One row of counts an example. Each metric says what an answer is to it: a class number, a number, a text."""
+        """One row of counts an example. Each metric says what an answer is to it: a class number, a number, a
+        text."""
 
     @abstractmethod
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
@@ -53,7 +56,7 @@ class Metric(ABC):
         return float(self.score(self.count(said, meant).sum(axis=0)))
 
 
-# Labels: `said` and `meant` are class numbers ------------------------------------------------------------------------
+# Labels: `said` and `meant` are class numbers ---------------------------------------------------------------
 
 
 class Accuracy(Metric):
@@ -72,8 +75,8 @@ class Accuracy(Metric):
 class MacroF1(Metric):
     """The mean of the classes' F1, every class counting the same however rare.
 
-    A class that is neither said nor meant has no F1 and is left out of the mean, as scikit-learn does when it takes
-    the labels from the data. Counts: right, said and meant for each class, so K = 3 C.
+    A class that is neither said nor meant has no F1 and is left out of the mean, as scikit-learn does when it
+    takes the labels from the data. Counts: right, said and meant for each class, so K = 3 C.
     """
 
     name, title, unit = "f1", "macro-F1", "mean F1 of the classes"
@@ -84,11 +87,11 @@ class MacroF1(Metric):
 
     def count(self, said: Num[np.ndarray, " N"], meant: Num[np.ndarray, " N"]) -> Num[np.ndarray, "N K"]:
         each = np.arange(self.classes)
-        says, means = said[:, None] == each, meant[:, None] == each                # N C
+        says, means = said[:, None] == each, meant[:, None] == each  # N C
         return np.concatenate([says & means, says, means], axis=1).astype(np.int64)
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
-        right, said, meant = np.split(counts, 3, axis=-1)                          # ... C each
+        right, said, meant = np.split(counts, 3, axis=-1)  # ... C each
         seen = (said + meant > 0).sum(axis=-1)
         return share(share(2 * right, said + meant).sum(axis=-1), seen)
 
@@ -134,13 +137,15 @@ class F1(_OfOneClass):
         return share(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
 
 
-def confusion(said: Num[np.ndarray, " N"], meant: Num[np.ndarray, " N"], classes: int) -> Int[np.ndarray, "C C"]:
+def confusion(
+    said: Num[np.ndarray, " N"], meant: Num[np.ndarray, " N"], classes: int
+) -> Int[np.ndarray, "C C"]:
     """How often each class (rows: what was meant) was called each class (columns: what was said)."""
     cells = np.bincount(meant.astype(np.int64) * classes + said.astype(np.int64), minlength=classes * classes)
     return cells.reshape(classes, classes)
 
 
-# Numbers -------------------------------------------------------------------------------------------------------------
+# Numbers ----------------------------------------------------------------------------------------------------
 
 
 class MSE(Metric):
@@ -171,7 +176,8 @@ class MAE(Metric):
 
 
 class R2(Metric):
-    """The share of the targets' variance that the answers explain: 1 − squared errors / squared distances from the mean.
+    """The share of the targets' variance that the answers explain: 1 − squared errors / squared distances
+    from the mean.
 
     Counts: squared error, y, y², 1, with y measured from `centre` so that large targets keep their digits.
     Targets that are all the same have no variance: 1 when every answer is right, else 0, as in scikit-learn.
@@ -192,11 +198,11 @@ class R2(Metric):
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         wrong, total, squares, many = np.moveaxis(counts, -1, 0)
         spread = squares - total**2 / np.maximum(many, 1)
-        spread = np.where(spread > 1e-12 * squares, spread, 0.0)                   # what rounding leaves of nothing
+        spread = np.where(spread > 1e-12 * squares, spread, 0.0)  # what rounding leaves of nothing
         return np.asarray(np.where(spread > 0, 1 - share(wrong, spread), wrong == 0), dtype=np.float64)
 
 
-# How sure ------------------------------------------------------------------------------------------------------------
+# How sure ---------------------------------------------------------------------------------------------------
 
 
 def bootstrap(
@@ -210,10 +216,10 @@ def bootstrap(
 ) -> tuple[float, float, float]:
     """The score, and the interval between the quantiles of the scores of resampled examples.
 
-    `times` says how many examples have each row of counts; None: one each. Classification has few different rows
-    (C² at most), so the sums are drawn from one multinomial, exactly, for any number of examples.
-    Above `GROUPS` different rows, random groups of examples are resampled instead of examples: the same spread,
-    as long as examples are independent, at a bounded cost. When every example is right, resampling can only say
+    `times` says how many examples have each row of counts; None: one each. Classification has few different
+    rows (C² at most), so the sums are drawn from one multinomial, exactly, for any number of examples. Above
+    `GROUPS` different rows, random groups of examples are resampled instead of examples: the same spread, as
+    long as examples are independent, at a bounded cost. When every example is right, resampling can only say
     so again and the interval is a point.
     """
     assert len(counts) > 0, "nothing to score"
@@ -222,13 +228,15 @@ def bootstrap(
     value = float(metric.score(counts.sum(axis=0) if times is None else times @ counts))
     if times is not None:
         drawn = random.multinomial(times.sum(), times / times.sum(), size=samples)
-        sums = drawn @ counts                                                      # samples K
+        sums = drawn @ counts  # samples K
     else:
         if len(counts) > GROUPS:
             starts = np.linspace(0, len(counts), GROUPS, endpoint=False).astype(np.int64)
             counts = np.add.reduceat(counts[random.permutation(len(counts))], starts)
         size = len(counts)
-        sums = np.stack([np.bincount(random.integers(size, size=size), minlength=size) @ counts for _ in range(samples)])
+        sums = np.stack(
+            [np.bincount(random.integers(size, size=size), minlength=size) @ counts for _ in range(samples)]
+        )
     low, high = np.quantile(metric.score(sums), [(1 - level) / 2, (1 + level) / 2])
     return value, min(float(low), value), max(float(high), value)
 

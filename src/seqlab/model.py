@@ -35,7 +35,8 @@ from seqlab.seq import Seq
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Any input with any encoder; then a pool and a head, or a decoder. A language model is a decoder alone."""
+    """Any input with any encoder; then a pool and a head, or a decoder. A language model is a decoder
+    alone."""
 
     input: InputConfig | None = Tokens()
     """How a batch becomes vectors; empty: there is nothing to read."""
@@ -46,11 +47,13 @@ class ModelConfig:
     head: HeadConfig | None = Linear()
     """How that vector becomes an answer."""
     places: HeadConfig | None = None
-    """A head at every position that has an answer of its own: ids to be filled in, or one label for each position."""
+    """A head at every position that has an answer of its own: ids to be filled in, or one label for each
+    position."""
     decoder: DecoderConfig | None = None
     """What writes a sequence of its own; with it there is no pool and no head."""
     shared: bool | None = None
-    """One matrix for the tokens that are read and those that are written; empty: where they have one vocabulary and width."""
+    """One matrix for the tokens that are read and those that are written; empty: where they have one
+    vocabulary and width."""
 
     def __post_init__(self) -> None:
         if self.decoder is not None and (self.pool or self.head or self.places):
@@ -77,14 +80,17 @@ class ModelConfig:
 
 
 class Model(nn.Module):
-    """Read, encode, answer: each row by a pool and a head, each place by a head, or in a sequence that a decoder writes."""
+    """Read, encode, answer: each row by a pool and a head, each place by a head, or in a sequence that a
+    decoder writes."""
 
     def __init__(self, config: ModelConfig, facts: Facts) -> None:
         super().__init__()
         self.input = config.input.build(facts) if config.input else None
         self.encoder = config.encoder.build(self.input.width) if config.encoder and self.input else None
         self.pool = config.pool.build(self.encoder.width) if config.pool and self.encoder else None
-        self.head = config.head.build(self.pool.width, facts.outputs["row"]) if config.head and self.pool else None
+        self.head = (
+            config.head.build(self.pool.width, facts.outputs["row"]) if config.head and self.pool else None
+        )
         self.places = self._places(config, facts.outputs["places"]) if config.places else None
         memory = self.encoder.width if self.encoder else None
         self.decoder = config.decoder.build(memory, facts.symbols["written"]) if config.decoder else None
@@ -95,9 +101,14 @@ class Model(nn.Module):
         assert config.places and config.encoder and self.input is not None and self.encoder is not None
         if not self.encoder.keeps_length:
             raise UserError(
-                what=f'model.encoder of kind "{config.encoder.kind}" gives fewer states than there are positions.',
+                what=(
+                    f'model.encoder of kind "{config.encoder.kind}" gives fewer states than there are'
+                    " positions."
+                ),
                 why="Each position with an answer needs a state of its own.",
-                fix="Set the stride to 1, or choose an encoder that keeps the length: lstm, gru, transformer.",
+                fix=(
+                    "Set the stride to 1, or choose an encoder that keeps the length: lstm, gru, transformer."
+                ),
             )
         if not isinstance(config.places, Vocabulary):
             return config.places.build(self.encoder.width, outputs)
@@ -106,9 +117,15 @@ class Model(nn.Module):
         if head.tied and (table is None or table.weight.shape != head.output.weight.shape):
             width, scored = "none" if table is None else table.embedding_dim, head.output.in_features
             raise UserError(
-                what=f"model.places.tied is true, but it scores vectors of width {scored}, and the tokens have {width}.",
+                what=(
+                    f"model.places.tied is true, but it scores vectors of width {scored}, and the tokens have"
+                    f" {width}."
+                ),
                 why="A tied vocabulary has the matrix of the tokens that are read.",
-                fix="Set model.places.transform=linear, which makes states as wide as the tokens, or model.places.tied=false.",
+                fix=(
+                    "Set model.places.transform=linear, which makes states as wide as the tokens, or"
+                    " model.places.tied=false."
+                ),
             )
         if head.tied and table is not None:
             head.output.weight = table.weight
@@ -122,17 +139,26 @@ class Model(nn.Module):
         if not (joint and fits if wanted is None else wanted):
             return False
         if mine is None or theirs is None or not fits:
-            sizes = " and ".join("none" if one is None else " × ".join(map(str, one.weight.shape)) for one in (mine, theirs))
+            sizes = " and ".join(
+                "none" if one is None else " × ".join(map(str, one.weight.shape)) for one in (mine, theirs)
+            )
             raise UserError(
-                what=f"model.shared is true, but the matrices of what is read and what is written differ: {sizes}.",
+                what=(
+                    "model.shared is true, but the matrices of what is read and what is written differ:"
+                    f" {sizes}."
+                ),
                 why="They can be one only when both sides have the same vocabulary and the same width.",
-                fix="Set model.shared=false, or the same width in model.input and model.decoder with a joint vocabulary.",
+                fix=(
+                    "Set model.shared=false, or the same width in model.input and model.decoder with a joint"
+                    " vocabulary."
+                ),
             )
         mine.weight = theirs.weight
         return True
 
     def encoded(self, batch: Batch) -> tuple[Seq | None, Seq | None]:
-        """The vectors of what is read and the states of the encoder (B T D each); None where there is nothing to read."""
+        """The vectors of what is read and the states of the encoder (B T D each); None where there is nothing
+        to read."""
         if self.input is None or self.encoder is None:
             return None, None
         read = self.input(batch)
@@ -141,7 +167,8 @@ class Model(nn.Module):
     def forward(self, batch: Batch, carried: State | None = None) -> Output:
         """All answers that the batch asks for; a row has one always.
 
-        A decoder is fed every id of the target (teacher forcing); `carried` is where the batch before this one left it.
+        A decoder is fed every id of the target (teacher forcing); `carried` is where the batch before this
+        one left it.
         """
         read, states = self.encoded(batch)
         answers: dict[str, Reply] = {}
@@ -152,7 +179,9 @@ class Model(nn.Module):
             answers["row"] = self.head(pooled.vector)
         if self.places is not None:
             assert states is not None
-            answers["places"] = self.places(states.values.flatten(0, 1).index_select(0, batch.places.positions))
+            answers["places"] = self.places(
+                states.values.flatten(0, 1).index_select(0, batch.places.positions)
+            )
         if self.decoder is not None:
             ids, mask = batch.written.values, batch.written.mask[:, 1:]
             state = carried or self.decoder.start(states, len(ids))
@@ -162,9 +191,11 @@ class Model(nn.Module):
         return Output(answers, read, states, pooled, state)
 
     def seen(self, batch: Batch) -> Tensor:
-        """What is known of each position once it has been read itself (B T D): the last states of the encoder.
+        """What is known of each position once it has been read itself (B T D): the last states of the
+        encoder.
 
-        An encoder that hides each position from its own state shows it here; a decoder alone reads what `text` holds.
+        An encoder that hides each position from its own state shows it here; a decoder alone reads what
+        `text` holds.
         """
         if self.input is None or self.encoder is None:
             assert self.decoder is not None
@@ -172,7 +203,9 @@ class Model(nn.Module):
             assert isinstance(text, Seq)
             return self.decoder.advance(text.values, self.decoder.start(None, text.rows))[0]
         read = self.input(batch)
-        states = self.encoder.seeing(read) if isinstance(self.encoder, BothWaysEncoder) else self.encoder(read)
+        states = (
+            self.encoder.seeing(read) if isinstance(self.encoder, BothWaysEncoder) else self.encoder(read)
+        )
         return states.values
 
     def costs(self, length: int) -> list[Cost]:
@@ -183,10 +216,19 @@ class Model(nn.Module):
         inner = self.input.length_after(length) if self.input else length
         last = self.encoder.length_after(inner) if self.encoder else inner
         parts: dict[str, tuple[Part | None, int]] = {
-            "input": (self.input, length), "encoder": (self.encoder, inner), "places": (self.places, length),
-            "pool": (self.pool, last), "head": (self.head, 1), "decoder": (self.decoder, length),
+            "input": (self.input, length),
+            "encoder": (self.encoder, inner),
+            "places": (self.places, length),
+            "pool": (self.pool, last),
+            "head": (self.head, 1),
+            "decoder": (self.decoder, length),
         }
-        costs = [cost.below(name) for name, (part, at) in parts.items() if part is not None for cost in part.costs(at)]
+        costs = [
+            cost.below(name)
+            for name, (part, at) in parts.items()
+            if part is not None
+            for cost in part.costs(at)
+        ]
         if not self.shared:
             return costs
         tied = [cost.name == "decoder.embedding" for cost in costs]

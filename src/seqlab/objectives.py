@@ -30,8 +30,8 @@ class _OverTargets(Objective):
 class CrossEntropy(_OverTargets):
     """−log p(what is meant), summed; `smoothing` of the probability is spread over all classes or ids.
 
-    Where both directions of reading answer by themselves it is the mean of the two (in ELMo their sum), so that losses
-    compare.
+    Where both directions of reading answer by themselves it is the mean of the two (in ELMo their sum), so
+    that losses compare.
     """
 
     reads: str = "row"
@@ -43,10 +43,14 @@ class CrossEntropy(_OverTargets):
     def __call__(self, output: Output, batch: Batch) -> Term:
         reply, wanted = output.answers[self.reads], meant(batch.targets[self.reads])
         if reply.weight is None:
-            total = functional.cross_entropy(reply.scores, wanted, reduction="sum", label_smoothing=self.smoothing)
+            total = functional.cross_entropy(
+                reply.scores, wanted, reduction="sum", label_smoothing=self.smoothing
+            )
             return Term(total, self.count(batch))
         wanted = wanted.repeat(reply.directions) if reply.directions > 1 else wanted
-        total = sampled_cross_entropy(reply.vectors, reply.weight, reply.bias, wanted, self.sampled, self.smoothing)
+        total = sampled_cross_entropy(
+            reply.vectors, reply.weight, reply.bias, wanted, self.sampled, self.smoothing
+        )
         return Term(total / reply.directions, self.count(batch))
 
 
@@ -69,13 +73,15 @@ SHARPNESS = 20.0
 
 @dataclass(frozen=True)
 class Halves(Objective):
-    """−log p(the second half of a text | its first half, among the second halves of the batch), and the other way round.
+    """−log p(the second half of a text | its first half, among the second halves of the batch), and the other
+    way round.
 
-    A row may hold parts of several texts, of which the longest is halved. A half is the mean of the vectors that were read
-    there, before the encoder, less its mean over all rows; p is the softmax of SHARPNESS · cosine. After Logeswaran and Lee
-    2018, whose sentences find their neighbours among those of a batch by the states of an encoder. By the vectors themselves
-    the words learn in what texts they occur (of one mood, on one subject), which a model that fills in words is slow to find
-    out, since most words follow from those beside them.
+    A row may hold parts of several texts, of which the longest is halved. A half is the mean of the vectors
+    that were read there, before the encoder, less its mean over all rows; p is the softmax of SHARPNESS ·
+    cosine. After Logeswaran and Lee 2018, whose sentences find their neighbours among those of a batch by the
+    states of an encoder. By the vectors themselves the words learn in what texts they occur (of one mood, on
+    one subject), which a model that fills in words is slow to find out, since most words follow from those
+    beside them.
     """
 
     between: int
@@ -88,18 +94,21 @@ class Halves(Objective):
         text = batch.inputs["text"]
         assert isinstance(text, Seq) and output.read is not None
         own = longest_part(text, self.between)
-        early = own & (own.cumsum(dim=1) <= own.sum(dim=1, keepdim=True) // 2)                                 # B T
+        early = own & (own.cumsum(dim=1) <= own.sum(dim=1, keepdim=True) // 2)  # B T
         first, second = (_direction(output.read, part) for part in (early, own & ~early))
-        scores = SHARPNESS * first @ second.T                                                                  # B B
+        scores = SHARPNESS * first @ second.T  # B B
         own_half = torch.arange(len(scores), device=scores.device)
-        there, back = (functional.cross_entropy(some, own_half, reduction="sum") for some in (scores, scores.T))
+        there, back = (
+            functional.cross_entropy(some, own_half, reduction="sum") for some in (scores, scores.T)
+        )
         return Term((there + back) / 2, self.count(batch))
 
 
 def longest_part(text: Seq, between: int) -> Bool[Tensor, "B T"]:
-    """Where the longest of the texts of each row is, the first of equals; `between` stands between them and in none."""
+    """Where the longest of the texts of each row is, the first of equals; `between` stands between them and
+    in none."""
     mark = text.values == between
-    number = mark.cumsum(dim=1)                                                  # of the text that a position is in
+    number = mark.cumsum(dim=1)  # of the text that a position is in
     real = text.mask & ~mark
     sizes = number.new_zeros(len(number), number.shape[1] + 1).scatter_add_(1, number, real.long())
     return real & (number == sizes.argmax(dim=1, keepdim=True))

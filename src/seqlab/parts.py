@@ -1,9 +1,9 @@
 """The roles: what a model is made of. Read this file first.
 
-A model is read → encode → answer: an Input turns a batch into a `Seq`, an Encoder turns a `Seq` into a `Seq`, and
-answers come from a Pool and a Head ("row"), a Head at positions ("places"), or a Decoder ("written"). Each
-role has a family of settings (`InputConfig`, ...), whose classes live beside the modules they build. A part never sees
-another part's settings, the vocabulary, the device or the rank.
+A model is read → encode → answer: an Input turns a batch into a `Seq`, an Encoder turns a `Seq` into a `Seq`,
+and answers come from a Pool and a Head ("row"), a Head at positions ("places"), or a Decoder ("written").
+Each role has a family of settings (`InputConfig`, ...), whose classes live beside the modules they build. A
+part never sees another part's settings, the vocabulary, the device or the rank.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch.nn import functional
 from seqlab.config import Variant
 from seqlab.seq import Nested, Seq
 
-# What flows ----------------------------------------------------------------------------------------------------
+# What flows -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Places:
 
 
 Target = Tensor | Places | Seq
-"""What an answer is compared with: a number for each row (B), `Places`, or a written sequence (ids B U+1, from BOS on)."""
+"""What an answer is compared with: a number for each row (B), `Places`, or a written sequence (ids B U+1,
+from BOS on)."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ class Pooled:
 class Reply:
     """What a head says of N rows, places or written ids: vectors, and the matrix that scores them.
 
-    The scores over a large vocabulary are not made before they are asked for: losses and likelihoods take the vectors in
-    chunks. Without a matrix the vectors are the scores.
+    The scores over a large vocabulary are not made before they are asked for: losses and likelihoods take the
+    vectors in chunks. Without a matrix the vectors are the scores.
     """
 
     vectors: Float[Tensor, "M E"]
@@ -149,7 +150,8 @@ class Output:
 class State:
     """What a decoder or a causal encoder remembers between two calls. Every tensor has the rows first.
 
-    Advancing by a + b positions equals advancing by a and then by b. Beam search knows nothing else of a decoder.
+    Advancing by a + b positions equals advancing by a and then by b. Beam search knows nothing else of a
+    decoder.
     """
 
     fixed: dict[str, Tensor]
@@ -160,19 +162,30 @@ class State:
     """Positions so far, the same for all rows."""
 
     def pick(self, rows: Int[Tensor, " M"], same_memory: bool = False) -> State:
-        """These rows, in this order. same_memory: each new row has the memory of the row it replaces, which then stays."""
-        fixed = self.fixed if same_memory else {name: tensor.index_select(0, rows) for name, tensor in self.fixed.items()}
-        return State(fixed, {name: tensor.index_select(0, rows) for name, tensor in self.moving.items()}, self.done)
+        """These rows, in this order. same_memory: each new row has the memory of the row it replaces, which
+        then stays."""
+        fixed = (
+            self.fixed
+            if same_memory
+            else {name: tensor.index_select(0, rows) for name, tensor in self.fixed.items()}
+        )
+        return State(
+            fixed, {name: tensor.index_select(0, rows) for name, tensor in self.moving.items()}, self.done
+        )
 
     def below(self, name: str) -> State:
         """The state of a part: what is called `name.…`, without that."""
+
         def inner(some: dict[str, Tensor]) -> dict[str, Tensor]:
-            return {key[len(name) + 1 :]: tensor for key, tensor in some.items() if key.startswith(f"{name}.")}
+            return {
+                key[len(name) + 1 :]: tensor for key, tensor in some.items() if key.startswith(f"{name}.")
+            }
 
         return State(inner(self.fixed), inner(self.moving), self.done)
 
     def detach(self) -> State:
         """The same numbers, without what made them."""
+
         def cut(some: dict[str, Tensor]) -> dict[str, Tensor]:
             return {name: tensor.detach() for name, tensor in some.items()}
 
@@ -181,7 +194,8 @@ class State:
 
 @dataclass(frozen=True)
 class Term:
-    """A sum over examples and how many there were. Divided only after all micro-batches and processes are added up."""
+    """A sum over examples and how many there were. Divided only after all micro-batches and processes are
+    added up."""
 
     total: Float[Tensor, ""]
     count: int
@@ -224,7 +238,7 @@ class Facts:
     """True when what is read and what is written have one vocabulary."""
 
 
-# The roles -----------------------------------------------------------------------------------------------------
+# The roles --------------------------------------------------------------------------------------------------
 
 
 class Part(nn.Module, ABC):
@@ -232,7 +246,8 @@ class Part(nn.Module, ABC):
 
     @abstractmethod
     def costs(self, length: int) -> list[Cost]:
-        """One entry a layer, for a sequence of `length` positions. Their parameters add up to the real count."""
+        """One entry a layer, for a sequence of `length` positions. Their parameters add up to the real
+        count."""
 
     def length_after(self, length: int) -> int:
         """How many positions come out when `length` go in."""
@@ -260,11 +275,13 @@ class Encoder(Part):
     def forward(self, x: Seq) -> Seq: ...
 
     def begin(self, rows: int, memory: Seq | None = None) -> State:
-        """Before the first position. Causal encoders have this; `memory` is for those that look at one themselves."""
+        """Before the first position. Causal encoders have this; `memory` is for those that look at one
+        themselves."""
         raise NotImplementedError(f"{type(self).__name__} is not causal")
 
     def extend(self, values: Float[Tensor, "B U D"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
-        """The next positions: what `forward` gives at them, from the state that the positions before them left."""
+        """The next positions: what `forward` gives at them, from the state that the positions before them
+        left."""
         raise NotImplementedError(f"{type(self).__name__} is not causal")
 
 
@@ -285,10 +302,12 @@ class Head(Part):
 
 
 class Decoder(Part):
-    """Writes a sequence of its own, step by step, while it reads a memory: T slots, one slot, or none (a language model).
+    """Writes a sequence of its own, step by step, while it reads a memory: T slots, one slot, or none (a
+    language model).
 
-    Teacher forcing is `advance` over all positions, decoding is `advance` by one, a prompt is `advance` by many. What comes
-    next is said by `answer(states)`. Where ids are written, the first one it is fed is [BOS].
+    Teacher forcing is `advance` over all positions, decoding is `advance` by one, a prompt is `advance` by
+    many. What comes next is said by `answer(states)`. Where ids are written, the first one it is fed is
+    [BOS].
     """
 
     @property
@@ -302,11 +321,13 @@ class Decoder(Part):
 
     @abstractmethod
     def advance(self, fed: Tensor, state: State) -> tuple[Float[Tensor, "B U E"], State]:
-        """Feed what comes next, ids (B U) or values (B U F); the states after each, and where it then stands."""
+        """Feed what comes next, ids (B U) or values (B U F); the states after each, and where it then
+        stands."""
 
 
 class Objective(ABC):
-    """One term of the loss, about the answer of the model that it `reads`. Its count comes from the batch alone."""
+    """One term of the loss, about the answer of the model that it `reads`. Its count comes from the batch
+    alone."""
 
     name: ClassVar[str]
     reads: str
@@ -321,7 +342,7 @@ class Objective(ABC):
         return batch.size
 
 
-# Their settings ------------------------------------------------------------------------------------------------
+# Their settings ---------------------------------------------------------------------------------------------
 
 
 class InputConfig(Variant):
@@ -364,10 +385,11 @@ class DecoderConfig(Variant):
 
     @abstractmethod
     def build(self, memory: int | None, symbols: int) -> Decoder:
-        """`memory` is the width of what it reads; None: there is nothing to read. `symbols` is how many ids it can write."""
+        """`memory` is the width of what it reads; None: there is nothing to read. `symbols` is how many ids
+        it can write."""
 
 
-# Looking inside ------------------------------------------------------------------------------------------------
+# Looking inside ---------------------------------------------------------------------------------------------
 
 
 class Attends(nn.Module):

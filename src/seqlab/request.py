@@ -31,7 +31,7 @@ class Request:
         """The settings, an object of the class `root`; `preset_tree` gives the tree of a task's preset."""
         if self.tree is None:
             tree = preset_tree(self.task, self.preset)
-        elif self.preset:    # the model of the preset, the rest as the file says
+        elif self.preset:  # the model of the preset, the rest as the file says
             rest = {part: below for part, below in self.tree.items() if part != "model"}
             if isinstance(how := rest.get("decode"), dict):
                 rest["decode"] = searching(how)
@@ -70,9 +70,15 @@ def known_preset(task: str, preset: str, table: Mapping[str, Tree], default: str
         raise UserError(
             what=f'There is no model "{name}" for {task}.{did_you_mean(name, table)}',
             why=f"The presets of {task} are {one_of(table)}.",
-            fix=f"Choose one with --model, for instance --model {default}; its parts can be changed with key.path=value.",
+            fix=(
+                f"Choose one with --model, for instance --model {default}; its parts can be changed with"
+                " key.path=value."
+            ),
         )
-    return {"task": {"kind": task}, **{part: dict(below) for part, below in merge({"task": {"kind": task}}, table[name]).items()}}
+    return {
+        "task": {"kind": task},
+        **{part: dict(below) for part, below in merge({"task": {"kind": task}}, table[name]).items()},
+    }
 
 
 def of_model(name: str, task: str, overrides: Mapping[str, Any]) -> Request:

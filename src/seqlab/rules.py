@@ -59,7 +59,8 @@ def usual_decay(optimiser: str) -> float:
 STRETCH = 2.0
 """So many times the usual passes over the data are made at the most, where the budget is in minutes."""
 BAG_TRAINING: Tree = {"rate": 0.03, "weight_decay": 0.1, "clip": 1e3}
-"""A linear model over n-grams bears a high rate, and gradients of any length; it needs a pull towards zero."""
+"""A linear model over n-grams bears a high rate, and gradients of any length; it needs a pull towards
+zero."""
 
 
 # Labels -----------------------------------------------------------------------------------------------------
@@ -106,7 +107,8 @@ def reads_deep(words: float, minutes: float) -> bool:
 
 
 def drawing() -> Tree:
-    """How a language model writes: the likeliest text is dull and repeats itself, at temperature 1 it is wild."""
+    """How a language model writes: the likeliest text is dull and repeats itself, at temperature 1 it is
+    wild."""
     return {"sample": True, "temperature": 0.8}
 
 

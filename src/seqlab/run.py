@@ -1,4 +1,5 @@
-"""A trained run, which is its folder: `seqlab.load("runs/reviews")`. It predicts, scores itself and explains."""
+"""A trained run, which is its folder: `seqlab.load("runs/reviews")`. It predicts, scores itself and
+explains."""
 
 from __future__ import annotations
 
@@ -117,7 +118,7 @@ class Run:
         """What training logged: the lines of metrics.jsonl."""
         return [json.loads(line) for line in (self.folder / METRICS).read_text(encoding="utf-8").splitlines()]
 
-    # Asking ----------------------------------------------------------------------------------------------------
+    # Asking -------------------------------------------------------------------------------------------------
 
     @one_or_many
     def predict(self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> Any:
@@ -158,7 +159,9 @@ class Run:
         """
         return self.answer.explain(self.model, text, self.settings.decode, target)
 
-    def answers(self, ask: Ask, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> Sequence[Prediction]:
+    def answers(
+        self, ask: Ask, texts: Sequence[Text], settings: Mapping[str, Any] | None = None
+    ) -> Sequence[Prediction]:
         """What is wanted for each text, in order."""
         wanted = {"answer": lambda: self.predict(texts, settings), "vector": lambda: self.embed(texts)}
         found: Sequence[Prediction] = wanted.get(ask, lambda: self.score(texts))()
@@ -167,12 +170,13 @@ class Run:
     def answer_rows(
         self, rows: Iterable[Row], ask: Ask = "answer", settings: Mapping[str, Any] | None = None
     ) -> Iterator[tuple[Row, Prediction]]:
-        """Each row with what is wanted for it, in order, a chunk at a time: files of any size pass through."""
+        """Each row with what is wanted for it, in order, a chunk at a time: files of any size pass
+        through."""
         for some in chunks(rows, self.answer.together):
             texts = [self.reads.text_of(row.cells) for row in some]
             yield from zip(some, self.answers(ask, texts, settings), strict=True)
 
-    # Scoring ---------------------------------------------------------------------------------------------------
+    # Scoring ------------------------------------------------------------------------------------------------
 
     def evaluate(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None) -> Scores:
         """Every metric of the task, with its interval and the baselines beside it."""
@@ -207,14 +211,18 @@ class Run:
         with tempfile.TemporaryDirectory(dir=cache, prefix=".evaluate.") as folder:
             with StoreWriter(Path(folder) / "store") as writer:
                 some = False
-                for examples in chunks(self._examples(self.table(data, settings, labelled=True)), self.reads.chunk):
+                for examples in chunks(
+                    self._examples(self.table(data, settings, labelled=True)), self.reads.chunk
+                ):
                     some = True
                     cells = [cells for _, cells in examples]
                     places = [place for place, _ in examples if place is not None]
                     append(writer, self.fields, cells, places or None, keep=True)
                 if not some:
                     raise UserError(
-                        what=f"{data if isinstance(data, str) else ' '.join(data)}: there is no row to score.",
+                        what=(
+                            f"{data if isinstance(data, str) else ' '.join(data)}: there is no row to score."
+                        ),
                         why="The file is empty, or every row was left out as faulty (data.on_bad=skip).",
                         fix=f"See the faults with: seqlab check {self.task.kind} FILE",
                     )
@@ -227,13 +235,17 @@ class Run:
         else:
             yield from ((row.place, row.cells) for row in table.rows())
 
-    # Other files -----------------------------------------------------------------------------------------------
+    # Other files --------------------------------------------------------------------------------------------
 
-    def rows(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool) -> Iterator[Row]:
+    def rows(
+        self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool
+    ) -> Iterator[Row]:
         """The good rows of other files, read as the training files were."""
         return self.table(data, settings, labelled=labelled).rows()
 
-    def table(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool) -> Table:
+    def table(
+        self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool
+    ) -> Table:
         """Only columns that are asked for need be there: a file to answer for may have no labels."""
         fields = self.fields if labelled else self.fields[:1]
         roles = [role for field in fields for role in field.roles(self.facts.columns)]
@@ -241,7 +253,11 @@ class Run:
         columns = {role.name: told.columns[role.name] for role in roles if role.name in told.columns}
         names = [data] if isinstance(data, str) else list(data)
         told = replace(told, columns=columns)
-        return self.reads.open(names, told, roles) if labelled else Table(names, told, roles, self.reads.any_ending)
+        return (
+            self.reads.open(names, told, roles)
+            if labelled
+            else Table(names, told, roles, self.reads.any_ending)
+        )
 
     def data_with(self, settings: Mapping[str, Any] | None) -> DataConfig:
         """How files are read, with some settings changed."""
@@ -262,13 +278,16 @@ class Run:
         symbols = {name: count for field in self.fields for name, count in field.symbols.items()}
         if symbols != self.facts.symbols:
             raise UserError(
-                what=f"{self.folder / FACTS}: {_amounts(self.facts.symbols)}, but the tokenizer has {_amounts(symbols)}.",
+                what=(
+                    f"{self.folder / FACTS}: {_amounts(self.facts.symbols)}, but the tokenizer has"
+                    f" {_amounts(symbols)}."
+                ),
                 why="They come from different runs.",
                 fix="Copy the whole run folder again, or train anew.",
             )
 
 
-# The files of a run ------------------------------------------------------------------------------------------------
+# The files of a run -----------------------------------------------------------------------------------------
 
 
 def write_run(folder: Path, settings: Settings, prepared: Prepared) -> None:
@@ -298,7 +317,10 @@ def read_facts(folder: Path, task: TaskConfig) -> DataFacts:
     tree = read_part(path)
     if tree.get("task") != task.kind:
         raise UserError(
-            what=f'{path}: this is of the task "{tree.get("task")}", but {folder / CONFIG} of the task "{task.kind}".',
+            what=(
+                f'{path}: this is of the task "{tree.get("task")}", but {folder / CONFIG} of the task'
+                f' "{task.kind}".'
+            ),
             why="They come from different runs.",
             fix="Copy the whole run folder again, or train anew.",
         )

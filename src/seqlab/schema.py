@@ -60,10 +60,13 @@ def current() -> Tree:
 
     tasks = {
         task: {
-            "data_example": kind.data_example, "default": kind.default,
+            "data_example": kind.data_example,
+            "default": kind.default,
             "presets": {name: without_numbers(tree) for name, tree in kind.presets(Size()).items()},
         }
-        for task, kind in sorted(task_classes().items(), key=lambda one: one[0] != DEFAULT.kind)    # that one first
+        for task, kind in sorted(
+            task_classes().items(), key=lambda one: one[0] != DEFAULT.kind
+        )  # that one first
     }
     found: dict[str, Tree] = {}
     root = schema_of(Settings, found)
@@ -72,8 +75,11 @@ def current() -> Tree:
 
 
 def without_numbers(tree: Tree) -> Tree:
-    """A preset's kinds and other words, which decide what keys there are and what they may be; rules tune its numbers."""
-    kept = {name: without_numbers(below) if isinstance(below, dict) else below for name, below in tree.items()}
+    """A preset's kinds and other words, which decide what keys there are and what they may be; rules tune its
+    numbers."""
+    kept = {
+        name: without_numbers(below) if isinstance(below, dict) else below for name, below in tree.items()
+    }
     return {name: below for name, below in kept.items() if isinstance(below, dict | str | None)}
 
 
@@ -89,7 +95,7 @@ def schema_of(hint: Any, found: dict[str, Tree]) -> Tree:
     if origin is Literal:
         return {"enum": list(parts)}
     if origin is tuple and parts[1:] == (...,):
-        one_alone = parts[0] is str    # data.train: reviews.csv
+        one_alone = parts[0] is str  # data.train: reviews.csv
         return {"type": ["array", "string"] if one_alone else "array", "items": schema_of(parts[0], found)}
     if hint == dict[str, str]:
         return {"type": "object", "additionalProperties": {"type": "string"}}
@@ -104,14 +110,16 @@ def _described(cls: type, found: dict[str, Tree]) -> str:
     if family:
         cls = next(base for base in cls.__mro__ if Variant in base.__bases__)
     if cls.__name__ not in found:
-        found[cls.__name__] = {}    # it may hold itself
+        found[cls.__name__] = {}  # it may hold itself
         found[cls.__name__] = _choice(cls, found) if family else _group(cls, found)
     return cls.__name__
 
 
 def _choice(family: Any, found: dict[str, Tree]) -> Tree:
     """One of the kinds of a family, which may also be named alone."""
-    return {"anyOf": [{"enum": list(family.kinds)}, *(schema_of(kind, found) for kind in family.kinds.values())]}
+    return {
+        "anyOf": [{"enum": list(family.kinds)}, *(schema_of(kind, found) for kind in family.kinds.values())]
+    }
 
 
 def _group(cls: Any, found: dict[str, Tree]) -> Tree:
@@ -151,7 +159,8 @@ def settings() -> type:
 
 @functools.cache
 def classes() -> dict[str, type]:
-    """Classes by name. All of them are made before the first is given fields, because they name each other."""
+    """Classes by name. All of them are made before the first is given fields, because they name each
+    other."""
     described: dict[str, Tree] = stored()["$defs"]
     made: dict[str, type] = {}
     for name, below in described.items():
@@ -193,7 +202,7 @@ def hint_of(schema: Tree, made: dict[str, type]) -> Any:
     if "$ref" in schema:
         return made[_name(schema)]
     if "items" in schema:
-        return tuple[hint_of(schema["items"], made), ...]    # type: ignore[misc]
+        return tuple[hint_of(schema["items"], made), ...]  # type: ignore[misc]
     if schema["type"] == "object":
         return dict[str, str]
     limits = [limit(schema[name]) for name, limit in LIMITS.items() if name in schema]

@@ -1,4 +1,5 @@
-"""What flows through every model: padded sequences and the mask that says which of their positions are real."""
+"""What flows through every model: padded sequences and the mask that says which of their positions are
+real."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def pad(rows: list[Tensor]) -> Seq:
 def reverse(x: Seq) -> Seq:
     """Each row read backwards at its true length; padding stays on the right."""
     places = torch.arange(x.mask.shape[1], device=x.mask.device)
-    turned = x.lengths.unsqueeze(1) - 1 - places                       # B T, negative at the padding
+    turned = x.lengths.unsqueeze(1) - 1 - places  # B T, negative at the padding
     index = torch.where(turned >= 0, turned, places)
     index = index.view(*index.shape, *[1] * (x.values.dim() - 2)).expand_as(x.values)
     return x.with_values(x.values.gather(1, index))

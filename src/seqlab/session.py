@@ -1,4 +1,5 @@
-"""A training session from files to report: read, plan, train the baseline and the model, write everything down."""
+"""A training session from files to report: read, plan, train the baseline and the model, write everything
+down."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def train(
     """
     overrides: dict[str, Any] = {"data.train": _names(data), "training.seed": seed}
     overrides |= {"transfer.start": str(start)} if start else {}
-    overrides |= {f"data.{split}": _names(names) for split, names in (("valid", valid), ("test", test)) if names}
+    overrides |= {
+        f"data.{split}": _names(names) for split, names in (("valid", valid), ("test", test)) if names
+    }
     budget = {"minutes": minutes, "epochs": epochs, "steps": steps}
     overrides |= {f"training.{key}": value for key, value in budget.items() if value is not None}
     wishes = Wishes(task=task, preset=model, overrides=overrides | dict(settings or {}))
@@ -80,18 +83,18 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
     names: Iterable[Path] = free_names(first.data.train, wishes.model_name(first))
     if out is not None:
         names = [refuse_taken(Path(out))]
-    first.task.objectives(first.model)    # refuses settings that contradict each other
+    first.task.objectives(first.model)  # refuses settings that contradict each other
     refuse_missing_device(first.training.device)
-    with new_folder(names) as (folder, beside):    # taken first, so that a second process is refused at once
+    with new_folder(names) as (folder, beside):  # taken first, so that a second process is refused at once
         files = _looked_at(first, progress)
         size = replace(files.size, minutes=first.training.minutes, speed=first.training.speed)
         settings = completed(wishes.settings(size), size)
         prepared = files.prepare(settings.data, settings.model, settings.decode)
         settings = _with_budget(settings, prepared)
         refuse_too_little(settings, prepared.facts, started)
-        model = sketch(settings.model, prepared.answer.parts)    # refuses parts that do not fit together
+        model = sketch(settings.model, prepared.answer.parts)  # refuses parts that do not fit together
         taken = source.taken(model, settings) if source else {}
-        Layering.of(model, taken, settings.transfer)    # refuses what leaves nothing to learn
+        Layering.of(model, taken, settings.transfer)  # refuses what leaves nothing to learn
         if wishes.depend_on_speed(size):
             speed = measured(settings, prepared, taken, size, folder)
             size = replace(size, speed=speed)
@@ -108,7 +111,9 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
     return Session(folder, settings, prepared, progress, started).run()
 
 
-def measured(settings: Settings, prepared: Prepared, taken: Collection[str], size: Size, folder: Path) -> float:
+def measured(
+    settings: Settings, prepared: Prepared, taken: Collection[str], size: Size, folder: Path
+) -> float:
     """Characters that a second of training leads through, by real steps of a model that is thrown away."""
     training = settings.training
     threads = torch.get_num_threads()
@@ -117,9 +122,15 @@ def measured(settings: Settings, prepared: Prepared, taken: Collection[str], siz
         with torch.random.fork_rng(devices=[]):
             model = Model(settings.model, prepared.answer.parts)
             trainer = Training(
-                model.to(training.device), settings.task.objectives(settings.model), training,
-                make_plan(settings, prepared), load=prepared.load, validate=lambda _: Validation(0.0, 0.0, {}),
-                budget=Budget(steps=sys.maxsize), folder=folder, progress=Progress(quiet=True),
+                model.to(training.device),
+                settings.task.objectives(settings.model),
+                training,
+                make_plan(settings, prepared),
+                load=prepared.load,
+                validate=lambda _: Validation(0.0, 0.0, {}),
+                budget=Budget(steps=sys.maxsize),
+                folder=folder,
+                progress=Progress(quiet=True),
                 layering=Layering.of(model, taken, settings.transfer),
             )
             batches = batches_a_second(trainer, probe_seconds(size.planned))
@@ -135,7 +146,7 @@ def source_of(wishes: Wishes) -> Source | None:
 
 def resume(folder: Path, progress: Progress, started: float) -> Run:
     """Go on exactly where a stopped run was."""
-    stored_tree(folder)    # refuses a folder that is none
+    stored_tree(folder)  # refuses a folder that is none
     settings = read_settings(folder)
     facts = read_facts(folder, settings.task)
     if (folder / SCORES).exists():
@@ -155,7 +166,9 @@ def resume(folder: Path, progress: Progress, started: float) -> Run:
 class Session:
     """One process's work on a run folder."""
 
-    def __init__(self, folder: Path, settings: Settings, prepared: Prepared, progress: Progress, started: float) -> None:
+    def __init__(
+        self, folder: Path, settings: Settings, prepared: Prepared, progress: Progress, started: float
+    ) -> None:
         self.folder, self.settings, self.prepared = folder, settings, prepared
         self.progress, self.started = progress, started
 
@@ -183,8 +196,16 @@ class Session:
             f"{_counted(torch.get_num_threads(), 'thread')}. Everything goes to {self.folder}"
         )
         trainer = Training(
-            model, settings.task.objectives(settings.model), training, make_plan(settings, prepared), load=prepared.load,
-            validate=self.validate, budget=self.budget(), folder=self.folder, progress=self.progress, layering=layering,
+            model,
+            settings.task.objectives(settings.model),
+            training,
+            make_plan(settings, prepared),
+            load=prepared.load,
+            validate=self.validate,
+            budget=self.budget(),
+            folder=self.folder,
+            progress=self.progress,
+            layering=layering,
         )
         if resumed:
             trainer.resume()
@@ -198,7 +219,10 @@ class Session:
         most = training.steps or int(epochs * batches / training.accumulate)
         scorings = 1.2 + rows.get("test", rows["valid"]) / rows["valid"]
         return Budget(
-            steps=max(1, most), minutes=training.minutes, started=self.started, reserve=reserve_for(self.prepared.facts),
+            steps=max(1, most),
+            minutes=training.minutes,
+            started=self.started,
+            reserve=reserve_for(self.prepared.facts),
             scorings=scorings,
         )
 
@@ -213,9 +237,16 @@ class Session:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         lesson = Lesson(
-            task=dump(settings.task), answer=prepared.answer, stores=prepared.stores, rows=partial(files.rows, "train"),
-            all_rows=files.train.rows, seed=settings.training.seed, epochs=settings.task.epochs(prepared.facts.rows["train"]),
-            characters=files.characters, minutes=settings.training.minutes, say=self.progress.say,
+            task=dump(settings.task),
+            answer=prepared.answer,
+            stores=prepared.stores,
+            rows=partial(files.rows, "train"),
+            all_rows=files.train.rows,
+            seed=settings.training.seed,
+            epochs=settings.task.epochs(prepared.facts.rows["train"]),
+            characters=files.characters,
+            minutes=settings.training.minutes,
+            say=self.progress.say,
         )
         try:
             for kind in settings.task.baselines():
@@ -233,7 +264,8 @@ class Session:
             folder.rmdir()
 
     def finish(self, steps: int) -> Run:
-        """Score the best weights on the test rows (without them on the validation rows) and write everything down."""
+        """Score the best weights on the test rows (without them on the validation rows) and write everything
+        down."""
         run, stores = load(self.folder), self.prepared.stores
         split = "test" if "test" in stores else "valid"
         scores, found = run.findings(stores[split])
@@ -259,7 +291,10 @@ class Session:
         )
         write_report(self.folder / "report.html", report)
         write_text(self.folder / "README.md", model_card(report))
-        by_length = {name: {"examples": one.examples, **one.to_json()["metrics"]} for name, one in report.by_length.items()}
+        by_length = {
+            name: {"examples": one.examples, **one.to_json()["metrics"]}
+            for name, one in report.by_length.items()
+        }
         tree = {"split": split, **scores.to_json(), "verdicts": report.verdicts}
         write_json(self.folder / SCORES, tree | {"by_length": by_length} if by_length else tree)
         return run

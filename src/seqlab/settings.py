@@ -40,18 +40,21 @@ class Wishes(Request):
         return cls(**vars(request))
 
     def settings(self, size: Size | None = None) -> Settings:
-        """The settings for data of this size. Called once before the data is read, to refuse mistakes early."""
+        """The settings for data of this size. Called once before the data is read, to refuse mistakes
+        early."""
         return self.built(lambda task, preset: preset_tree(task, preset, size or Size()), Settings)
 
     def depend_on_speed(self, size: Size) -> bool:
-        """Whether a speed that is not known yet would make other settings on a slow machine than on a fast one."""
+        """Whether a speed that is not known yet would make other settings on a slow machine than on a fast
+        one."""
         if size.minutes is None or size.speed is not None:
             return False
         slow, fast = (self.settings(replace(size, speed=speed)) for speed in (1e-9, 1e12))
         return slow != fast
 
     def model_name(self, settings: Settings) -> str:
-        """What to call the model in the name of a folder: its preset, or the encoder that a settings file asks for."""
+        """What to call the model in the name of a folder: its preset, or the encoder that a settings file
+        asks for."""
         if start := settings.transfer.start:
             return f"from-{Path(start).name}"
         if self.preset or self.tree is None:
@@ -88,11 +91,13 @@ def completed(settings: Settings, size: Size) -> Settings:
 
 
 def usual_workers(settings: Settings, threads: int, tokens: int) -> int:
-    """How many workers share a step: every thread is one, unless rows can't be shared out or batches are too small for that.
+    """How many workers share a step: every thread is one, unless rows can't be shared out or batches are too
+    small for that.
 
-    Threads within one operation wait for one another thousands of times a step, workers once. So a core that another process
-    takes costs workers little more than that core, and threads most of their speed. In a bag of words a step is mostly the
-    optimiser's, and gradients of so large a table are better not made twice. (benchmarks/recipes.md)
+    Threads within one operation wait for one another thousands of times a step, workers once. So a core that
+    another process takes costs workers little more than that core, and threads most of their speed. In a bag
+    of words a step is mostly the optimiser's, and gradients of so large a table are better not made twice.
+    (benchmarks/recipes.md)
     """
     task, model = settings.task, settings.model
     compared = any(objective.compares for _, objective in task.objectives(model))
@@ -100,13 +105,16 @@ def usual_workers(settings: Settings, threads: int, tokens: int) -> int:
         return 1
     if model.input is not None and model.input.kind == "bag":
         return 1
-    if any(isinstance(part, Conv) for part in (model.encoder, model.body)):    # 0.7 to 0.9 of the speed of threads
+    if any(
+        isinstance(part, Conv) for part in (model.encoder, model.body)
+    ):  # 0.7 to 0.9 of the speed of threads
         return 1
     return threads if looks_everywhere(model) or tokens >= WORKER_TOKENS * threads else 1
 
 
 def looks_everywhere(model: ModelConfig) -> bool:
-    """Whether it is a Transformer, whose many small products use several workers better than several threads."""
+    """Whether it is a Transformer, whose many small products use several workers better than several
+    threads."""
     return any(isinstance(part, Transformer) for part in (model.encoder, model.body))
 
 

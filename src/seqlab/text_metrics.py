@@ -1,7 +1,9 @@
-"""How good written text is: overlap with references, edits away from them, and how well a language model foresees it.
+"""How good written text is: overlap with references, edits away from them, and how well a language model
+foresees it.
 
-As in metrics.py every metric gives a row of counts an example. `said` is a list of texts and `meant` a list of lists: the
-references of each example, at least one. BLEU and chrF are counted by sacreBLEU itself, which is imported on first use.
+As in metrics.py every metric gives a row of counts an example. `said` is a list of texts and `meant` a list
+of lists: the references of each example, at least one. BLEU and chrF are counted by sacreBLEU itself, which
+is imported on first use.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ from seqlab.metrics import Metric, share
 Texts = Sequence[str]
 References = Sequence[Sequence[str]]
 
-# Overlap -------------------------------------------------------------------------------------------------------------
+# Overlap ----------------------------------------------------------------------------------------------------
 
 
 class SacreMetric(Metric):
-    """A metric of sacreBLEU: texts as people write them (not tokenised), any number of references an example."""
+    """A metric of sacreBLEU: texts as people write them (not tokenised), any number of references an
+    example."""
 
     inner: Any
     """sacreBLEU's metric."""
@@ -34,14 +37,16 @@ class SacreMetric(Metric):
     def signature(self, meant: References) -> str:
         """What another person needs to know to get the same figure, in sacreBLEU's form."""
         many = {len(references) for references in meant}
-        self.inner.num_refs = many.pop() if len(many) == 1 else -1    # -1 is written "var"
+        self.inner.num_refs = many.pop() if len(many) == 1 else -1  # -1 is written "var"
         return str(self.inner.get_signature())
 
 
 class Bleu(SacreMetric):
-    """BLEU (Papineni et al. 2002) as sacreBLEU has it: its own 13a tokens, orders 1 to 4, exponential smoothing.
+    """BLEU (Papineni et al. 2002) as sacreBLEU has it: its own 13a tokens, orders 1 to 4, exponential
+    smoothing.
 
-    Counts: length, length of the nearest reference, matching n-grams of each order, n-grams of each order; so K = 10.
+    Counts: length, length of the nearest reference, matching n-grams of each order, n-grams of each order; so
+    K = 10.
     """
 
     name, title, unit = "bleu", "BLEU", "0 to 100, sacreBLEU, cased"
@@ -50,24 +55,28 @@ class Bleu(SacreMetric):
     def __init__(self) -> None:
         from sacrebleu.metrics.bleu import BLEU
 
-        self.inner = BLEU(force=True)    # force: no warning about lines that end in " ."
+        self.inner = BLEU(force=True)  # force: no warning about lines that end in " ."
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         length, wanted = counts[..., 0], counts[..., 1]
         right, total = counts[..., 2:6].astype(np.float64), counts[..., 6:10]
-        halvings = np.cumsum(right == 0, axis=-1)                                  # the k-th order without a match
-        smoothed = np.where(right == 0, 0.5**halvings, right)                      # counts as 1/2^k matches
+        halvings = np.cumsum(right == 0, axis=-1)  # the k-th order without a match
+        smoothed = np.where(right == 0, 0.5**halvings, right)  # counts as 1/2^k matches
         with np.errstate(divide="ignore"):
-            logs = np.log(np.where(total == 0, 0.0, share(smoothed, total)))       # an order without n-grams: −∞, score 0
+            logs = np.log(
+                np.where(total == 0, 0.0, share(smoothed, total))
+            )  # an order without n-grams: −∞, score 0
         brevity = np.minimum(0.0, 1 - wanted / np.maximum(length, 1))
         score = 100 * np.exp(brevity + logs.mean(axis=-1))
         return np.asarray(np.where((right == 0).all(axis=-1), 0.0, score), dtype=np.float64)
 
 
 class Chrf(SacreMetric):
-    """chrF2 (Popović 2015): F-score of the 1- to 6-grams of characters without spaces, recall counting twice as much.
+    """chrF2 (Popović 2015): F-score of the 1- to 6-grams of characters without spaces, recall counting twice
+    as much.
 
-    Against the reference with the best F-score. Counts: n-grams said, n-grams meant, matches, for each order; K = 18.
+    Against the reference with the best F-score. Counts: n-grams said, n-grams meant, matches, for each order;
+    K = 18.
     """
 
     name, title, unit = "chrf", "chrF", "0 to 100, sacreBLEU, cased"
@@ -79,8 +88,8 @@ class Chrf(SacreMetric):
         self.inner = CHRF()
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
-        said, meant, right = np.moveaxis(counts.reshape(*counts.shape[:-1], 6, 3), -1, 0)    # ... 6 each
-        both = (said > 0) & (meant > 0)                                            # orders longer than the texts do not count
+        said, meant, right = np.moveaxis(counts.reshape(*counts.shape[:-1], 6, 3), -1, 0)  # ... 6 each
+        both = (said > 0) & (meant > 0)  # orders longer than the texts do not count
         orders = both.sum(axis=-1)
         precision = share(np.where(both, share(right, said), 0.0).sum(axis=-1), orders)
         recall = share(np.where(both, share(right, meant), 0.0).sum(axis=-1), orders)
@@ -90,16 +99,20 @@ class Chrf(SacreMetric):
 def _by_rank(meant: References) -> list[list[str | None]]:
     """The first references of all examples, then the second ones; None where an example has no more."""
     most = max(len(references) for references in meant)
-    return [[references[rank] if rank < len(references) else None for references in meant] for rank in range(most)]
+    return [
+        [references[rank] if rank < len(references) else None for references in meant] for rank in range(most)
+    ]
 
 
-# Edits ---------------------------------------------------------------------------------------------------------------
+# Edits ------------------------------------------------------------------------------------------------------
 
 
 class _ErrorRate(Metric):
-    """Edits (insertions, deletions, replacements) / length of the reference, of the reference with the fewest edits.
+    """Edits (insertions, deletions, replacements) / length of the reference, of the reference with the fewest
+    edits.
 
-    Of references with equally few edits the longest counts, so that their order does not matter. Counts: edits, length.
+    Of references with equally few edits the longest counts, so that their order does not matter. Counts:
+    edits, length.
     """
 
     better = "lower"
@@ -135,7 +148,12 @@ class TokenErrorRate(_ErrorRate):
 class SequenceErrorRate(Metric):
     """The share of examples that equal none of their references, token by token. Counts: wrong, all."""
 
-    name, title, unit, better = "sequence_error_rate", "sequence error rate", "share of examples with any error", "lower"
+    name, title, unit, better = (
+        "sequence_error_rate",
+        "sequence error rate",
+        "share of examples with any error",
+        "lower",
+    )
     scale = "share"
     watched = False
 
@@ -153,8 +171,9 @@ class SequenceErrorRate(Metric):
 def edit_distance(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
     """The fewest insertions, deletions and replacements that turn one into the other.
 
-    A column of the usual table is kept as two numbers, whose bits say where it rises and where it falls by one (Myers
-    1999, in the form of Hyyrö 2003). Python's integers are as long as needed, so it is one pass over `two`.
+    A column of the usual table is kept as two numbers, whose bits say where it rises and where it falls by
+    one (Myers 1999, in the form of Hyyrö 2003). Python's integers are as long as needed, so it is one pass
+    over `two`.
     """
     if one == two:
         return 0
@@ -167,22 +186,27 @@ def edit_distance(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
     rises, falls, distance = every, 0, len(one)
     for token in two:
         same = places.get(token, 0) | falls
-        level = ((((same & rises) + rises) ^ rises) | same) & every                # where the diagonal does not rise
-        more, fewer = falls | (every & ~(level | rises)), rises & level            # what this column adds to the last one
+        level = ((((same & rises) + rises) ^ rises) | same) & every  # where the diagonal does not rise
+        more, fewer = (
+            falls | (every & ~(level | rises)),
+            rises & level,
+        )  # what this column adds to the last one
         distance += bool(more & last) - bool(fewer & last)
-        more, fewer = more << 1 | 1, fewer << 1                                    # the edge of the table rises by one
+        more, fewer = more << 1 | 1, fewer << 1  # the edge of the table rises by one
         rises, falls = (fewer | ~(level | more)) & every, more & level & every
     return distance
 
 
-# Foresight -----------------------------------------------------------------------------------------------------------
+# Foresight --------------------------------------------------------------------------------------------------
 
 
 class _Foresight(Metric):
-    """What a language model makes of a text. `said`: nats of each example, −log p of all that it had to foresee.
+    """What a language model makes of a text. `said`: nats of each example, −log p of all that it had to
+    foresee.
 
-    `meant`: characters and words of each example (`units_of`), whatever the model's own tokens are, so that models with
-    different tokens compare; a third column, where it is needed, has the pieces. Counts: nats, characters, words, pieces.
+    `meant`: characters and words of each example (`units_of`), whatever the model's own tokens are, so that
+    models with different tokens compare; a third column, where it is needed, has the pieces. Counts: nats,
+    characters, words, pieces.
     """
 
     better = "lower"
@@ -212,22 +236,29 @@ class PerplexityPerWord(_Foresight):
 
 
 class PerplexityPerWordOrEnd(PerplexityPerWord):
-    """The same with every line end counted as one more word, as is usual for WikiText and the Penn Treebank."""
+    """The same with every line end counted as one more word, as is usual for WikiText and the Penn
+    Treebank."""
 
     unit = "perplexity per word between spaces or line end"
 
 
 class PiecePerplexity(_Foresight):
-    """exp(nats / pieces), pieces being the model's own tokens. `meant` has a third column: the pieces of each example."""
+    """exp(nats / pieces), pieces being the model's own tokens. `meant` has a third column: the pieces of each
+    example."""
 
-    name, title, unit = "piece_perplexity", "perplexity per piece", "perplexity per piece of the model's own vocabulary"
+    name, title, unit = (
+        "piece_perplexity",
+        "perplexity per piece",
+        "perplexity per piece of the model's own vocabulary",
+    )
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(share(counts[..., 0], counts[..., 3])), dtype=np.float64)
 
 
-# Of a model that sees both sides of a piece: its factors are no probability of the text, so the names say "pseudo".
+# Of a model that sees both sides of a piece: its factors are no probability of the text, so the names say
+# "pseudo".
 
 
 class PseudoPiecePerplexity(PiecePerplexity):
@@ -251,11 +282,12 @@ class PseudoPerplexityPerWord(PerplexityPerWord):
     unit = "pseudo-perplexity per word between spaces, pieces seen from both sides"
 
 
-# Pieces to be found --------------------------------------------------------------------------------------------------
+# Pieces to be found -----------------------------------------------------------------------------------------
 
 
 class _OfPieces(Metric):
-    """About pieces to be found. `said` are the counts: pieces found, their nats, pieces asked for; pairs right, pairs."""
+    """About pieces to be found. `said` are the counts: pieces found, their nats, pieces asked for; pairs
+    right, pairs."""
 
     def count(self, said: Float[np.ndarray, "N K"], meant: object) -> Num[np.ndarray, "N K"]:
         return np.asarray(said, np.float64)
@@ -281,7 +313,8 @@ class HiddenAccuracy(_OfPieces):
 
 
 class WrittenLoss(HiddenLoss):
-    """Mean −log p of the pieces that are written, each after the right ones; the mark of the end does not count."""
+    """Mean −log p of the pieces that are written, each after the right ones; the mark of the end does not
+    count."""
 
     unit = "nats per written piece, each after the right ones"
 
@@ -289,7 +322,11 @@ class WrittenLoss(HiddenLoss):
 class WrittenAccuracy(HiddenAccuracy):
     """The share of them that were held likeliest."""
 
-    name, title, unit = "written_accuracy", "accuracy on written pieces", "share of written pieces, each after the right ones"
+    name, title, unit = (
+        "written_accuracy",
+        "accuracy on written pieces",
+        "share of written pieces, each after the right ones",
+    )
 
 
 class NextAccuracy(_OfPieces):
@@ -303,7 +340,8 @@ class NextAccuracy(_OfPieces):
 
 
 def units_of(texts: Texts, line_ends: bool = False) -> Int[np.ndarray, "N 2"]:
-    """Characters (code points) and words of each text; `line_ends`: each of them is a word, too. Cut no text within a word."""
+    """Characters (code points) and words of each text; `line_ends`: each of them is a word, too. Cut no text
+    within a word."""
     return np.array(
         [(len(text), len(text.split()) + (text.count("\n") if line_ends else 0)) for text in texts], np.int64
     ).reshape(-1, 2)

@@ -1,7 +1,7 @@
 """Threads of this process: how many there are, and how they wait for one another.
 
-Both are decided while torch is loaded, by environment variables, so they are set when seqlab is imported. Where torch was
-there before, or a user has set them, nothing is changed.
+Both are decided while torch is loaded, by environment variables, so they are set when seqlab is imported.
+Where torch was there before, or a user has set them, nothing is changed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
 SPIN = "1000"
-"""Rounds that a thread spins at a barrier of GNU's OpenMP before it sleeps; 300,000 without this. The long spin takes the
-core from the very thread that is waited for, once there are other processes; sleeping at once makes each of the many
-barriers of a step cost a wake-up (benchmarks/recipes.md)."""
+"""Rounds that a thread spins at a barrier of GNU's OpenMP before it sleeps; 300,000 without this. The long
+spin takes the core from the very thread that is waited for, once there are other processes; sleeping at once
+makes each of the many barriers of a step cost a wake-up (benchmarks/recipes.md)."""
 
 
 def set_up(environment: MutableMapping[str, str] = os.environ, root: Path = Path("/")) -> None:
@@ -37,23 +37,28 @@ def usable_cores() -> int:
 
 
 def whole_cpus(allowed: float) -> int:
-    """Threads for so many CPUs: a part of one would stop its thread in the middle of a step, and all others wait for it."""
+    """Threads for so many CPUs: a part of one would stop its thread in the middle of a step, and all others
+    wait for it."""
     return max(1, math.floor(allowed + 1e-6))
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
-    """CPUs that the control groups of this process let it have, as in a container; None where there is no limit.
+    """CPUs that the control groups of this process let it have, as in a container; None where there is no
+    limit.
 
-    A group has no more than the groups around it, so the smallest number counts. Files that are missing or strange say nothing.
+    A group has no more than the groups around it, so the smallest number counts. Files that are missing or
+    strange say nothing.
     """
     found = [cpus for folder in control_groups(root) if (cpus := quota_of(folder)) is not None]
     return min(found, default=None)
 
 
 def control_groups(root: Path) -> Iterator[Path]:
-    """Folders of the control groups of this process that may limit its CPU, those around it too, of both versions.
+    """Folders of the control groups of this process that may limit its CPU, those around it too, of both
+    versions.
 
-    In a container a group's path may be told as the host sees it, where nothing is: then the top folder is the container's own.
+    In a container a group's path may be told as the host sees it, where nothing is: then the top folder is
+    the container's own.
     """
     for line in _text(root / "proc/self/cgroup").splitlines():
         number, controllers, path = [*line.split(":", 2), "", ""][:3]
@@ -70,13 +75,14 @@ def control_groups(root: Path) -> Iterator[Path]:
 
 
 def quota_of(folder: Path) -> float | None:
-    """CPUs that one control group may use: time over period, in version 2 in one file, in version 1 in two."""
+    """CPUs that one control group may use: time over period, in version 2 in one file, in version 1 in
+    two."""
     words = _text(folder / "cpu.max").split() or [
         word for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us") for word in _text(folder / name).split()
     ]
     try:
         time, period = (float(word) for word in words)
-    except ValueError:    # no such file, or "max"
+    except ValueError:  # no such file, or "max"
         return None
     return time / period if time > 0 and period > 0 else None
 

@@ -48,7 +48,10 @@ class Source:
         if not (self.folder / TOKENIZER).exists() or (self.reads and not isinstance(model.input, Tokens)):
             kind = model.input.kind if model.input is not None else "none"
             raise UserError(
-                what=f'{self.folder} has an input of kind "{kind}", whose body can\'t be put under another task.',
+                what=(
+                    f'{self.folder} has an input of kind "{kind}", whose body can\'t be put under another'
+                    " task."
+                ),
                 why="A body that moves reads tokens, or writes them.",
                 fix="Start from a run whose input is of kind tokens, or that has a decoder alone.",
             )
@@ -69,33 +72,43 @@ class Source:
             return load_file(path)
         except (OSError, SafetensorError) as error:
             fix = f"If its training was stopped: seqlab train --resume {self.folder}"
-            raise UserError(what=f"{path} can't be read: {error}.", why="The body is kept there.", fix=fix) from None
+            raise UserError(
+                what=f"{path} can't be read: {error}.", why="The body is kept there.", fix=fix
+            ) from None
 
-    # Settings --------------------------------------------------------------------------------------------------
+    # Settings -----------------------------------------------------------------------------------------------
 
     def adapt(self, tree: Tree, task: str) -> Tree:
-        """The settings of a task with this body put in: parts, tokenizer and what stands around a text come along."""
+        """The settings of a task with this body put in: parts, tokenizer and what stands around a text come
+        along."""
         path = self.folder / TOKENIZER
         tokens = {"kind": FromRun.kind, "folder": str(self.folder), "mark": sha256(path)}
         adopted = task_class(task).adopt(self, dict(tree.get("transfer", {})).get("parts", "all"))
-        return placed(tree, {**adopted, "data": {"tokens": tokens, "target_tokens": None, **adopted.get("data", {})}})
+        return placed(
+            tree, {**adopted, "data": {"tokens": tokens, "target_tokens": None, **adopted.get("data", {})}}
+        )
 
     def reader(self) -> tuple[Tokens, EncoderConfig]:
         """What reads; a decoder alone reads what it has written."""
         model = self.model
         if isinstance(model.input, Tokens) and model.encoder is not None:
             segments = 2 if self.parts.segments > 1 else None
-            halves = isinstance(model.places, Vocabulary) and model.places.halves    # each direction answered by itself
+            halves = (
+                isinstance(model.places, Vocabulary) and model.places.halves
+            )  # each direction answered by itself
             return replace(model.input, segments=segments), seeing(model.encoder, mix=halves)
         decoder = model.decoder
         assert isinstance(decoder, WrittenConfig) and model.body is not None
-        return Tokens(width=decoder.width, dropout=decoder.dropout, scale=decoder.width**-0.5), model.body.as_causal()
+        return (
+            Tokens(width=decoder.width, dropout=decoder.dropout, scale=decoder.width**-0.5),
+            model.body.as_causal(),
+        )
 
     def longest(self, encoder: EncoderConfig) -> int:
         """Tokens of a text that a Transformer reads under another task.
 
-        What it has learnt to tell the places of; with rotary positions, which tell distances alone, at least so many that it
-        learns some along.
+        What it has learnt to tell the places of; with rotary positions, which tell distances alone, at least
+        so many that it learns some along.
         """
         seen = self.settings.task.seen
         positions = encoder.positions if isinstance(encoder, Transformer) else None
@@ -104,7 +117,7 @@ class Source:
         most = self.settings.data.length if seen is None else seen
         return min(most, positions.length) if isinstance(positions, Learned) else most
 
-    # Weights ---------------------------------------------------------------------------------------------------
+    # Weights ------------------------------------------------------------------------------------------------
 
     def taken(self, model: nn.Module, settings: Settings) -> dict[str, Tensor]:
         """The weights that this body gives to a model (which may be a sketch), by their names there."""
@@ -113,25 +126,41 @@ class Source:
         found: dict[str, Tensor] = {}
         unfit: list[str] = []
         for name, wanted in _own(model):
-            old = next((theirs + name[len(mine) :] for mine, theirs in renaming if name.startswith(mine)), None)
+            old = next(
+                (theirs + name[len(mine) :] for mine, theirs in renaming if name.startswith(mine)), None
+            )
             if old is None:
                 continue
             tensor = self._weight(old)
             if tensor is not None and tensor.shape == wanted.shape:
                 found[name] = tensor
             elif not any(part in name for part in NEW):
-                unfit.append(f"{name} is {_size(wanted)}, there {'nothing' if tensor is None else _size(tensor)}")
+                unfit.append(
+                    f"{name} is {_size(wanted)}, there {'nothing' if tensor is None else _size(tensor)}"
+                )
         if unfit or not found:
             raise UserError(
-                what=f"The body of {self.folder} does not fit: {'; '.join(unfit[:3]) or 'nothing of it has a place here'}.",
-                why="Each weight keeps its shape when it moves: widths, layers and kinds have to be those of the run.",
-                fix="Leave out the settings under model.input, model.encoder and model.decoder that change them.",
+                what=(
+                    f"The body of {self.folder} does not fit:"
+                    f" {'; '.join(unfit[:3]) or 'nothing of it has a place here'}."
+                ),
+                why=(
+                    "Each weight keeps its shape when it moves: widths, layers and kinds have to be those of"
+                    " the run."
+                ),
+                fix=(
+                    "Leave out the settings under model.input, model.encoder and model.decoder that change"
+                    " them."
+                ),
             )
         return found
 
     def _weight(self, name: str) -> Tensor | None:
         """A weight of the run; a matrix with two names is saved under the first."""
-        other = {"decoder.vocabulary.weight": "decoder.embedding.weight", "decoder.embedding.weight": "input.embedding.weight"}
+        other = {
+            "decoder.vocabulary.weight": "decoder.embedding.weight",
+            "decoder.embedding.weight": "input.embedding.weight",
+        }
         while name not in self.weights and name in other:
             name = other[name]
         return self.weights.get(name)
@@ -144,8 +173,16 @@ class Source:
             return (("decoder.", "decoder."),)
         reading = (("input.", "input."), ("encoder.", "encoder."))
         if model.decoder is None:
-            return reading if self.reads else (("input.embedding.", "decoder.embedding."), ("encoder.", "decoder.body."))
-        shared = (("input.embedding.", "decoder.embedding."),) if model.shared is not False and not self.reads else ()
+            return (
+                reading
+                if self.reads
+                else (("input.embedding.", "decoder.embedding."), ("encoder.", "decoder.body."))
+            )
+        shared = (
+            (("input.embedding.", "decoder.embedding."),)
+            if model.shared is not False and not self.reads
+            else ()
+        )
         wanted: Renaming = ()
         if self.reads and parts != "decoder":
             wanted += reading
@@ -160,14 +197,18 @@ class Source:
         tokens = settings.data.tokens
         if not isinstance(tokens, FromRun) or tokens.mark != sha256(self.folder / TOKENIZER):
             raise UserError(
-                what=f'data.tokens is of kind "{tokens.kind}", but the body of {self.folder} has learnt other tokens.',
+                what=(
+                    f'data.tokens is of kind "{tokens.kind}", but the body of {self.folder} has learnt other'
+                    " tokens."
+                ),
                 why="An id would stand for another piece of text than the one that the body knows.",
                 fix="Leave data.tokens out: the tokenizer of the run comes along.",
             )
 
 
 def placed(tree: Tree, parts: Tree) -> Tree:
-    """The tree with parts put in: one that says its kind replaces what was there, any other is merged into it."""
+    """The tree with parts put in: one that says its kind replaces what was there, any other is merged into
+    it."""
     made = dict(tree)
     for key, value in parts.items():
         old = made.get(key)
@@ -178,7 +219,9 @@ def placed(tree: Tree, parts: Tree) -> Tree:
 
 def seeing(encoder: EncoderConfig, mix: bool) -> EncoderConfig:
     """An encoder that hid each word from its own position shows it now."""
-    return replace(encoder, hides=False, mix=mix) if isinstance(encoder, BothWays) and encoder.hides else encoder
+    return (
+        replace(encoder, hides=False, mix=mix) if isinstance(encoder, BothWays) and encoder.hides else encoder
+    )
 
 
 def _own(model: nn.Module) -> Iterable[tuple[str, Tensor]]:
@@ -198,7 +241,8 @@ def save_start(weights: Mapping[str, Tensor], folder: Path) -> None:
 
 
 def put_in(model: nn.Module, folder: Path) -> list[str]:
-    """Fill what a run starts from into its model; the names of those weights, none where it starts from nothing."""
+    """Fill what a run starts from into its model; the names of those weights, none where it starts from
+    nothing."""
     if not (folder / START).exists():
         return []
     weights = load_file(folder / START)

@@ -36,7 +36,7 @@ def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool,
     texts = [word for word in words if not SETTING.match(word)]
     settings = parse_overrides([word for word in words if SETTING.match(word)])
     if run.answer.begins and ask == "answer":
-        texts = texts or [""]    # from nothing
+        texts = texts or [""]  # from nothing
     if not texts:
         raise UserError(
             what="There is no text to answer for.",
@@ -79,10 +79,14 @@ def write_on(run: Run, prompt: str, settings: dict[str, Any]) -> None:
         for piece in run.stream(prompt, settings):
             print(piece, end="", flush=True)
         print()
-    print(f"Next: seqlab predict {run.folder} \"{prompt}\" decode.temperature=1.0 decode.seed=1", file=sys.stderr)
+    print(
+        f'Next: seqlab predict {run.folder} "{prompt}" decode.temperature=1.0 decode.seed=1', file=sys.stderr
+    )
 
 
-def predict_file(folder: str, source: str, output: str, as_json: bool, ask: Ask, words: Sequence[str]) -> None:
+def predict_file(
+    folder: str, source: str, output: str, as_json: bool, ask: Ask, words: Sequence[str]
+) -> None:
     """Answers for the rows of a file, in order, however many there are."""
     run = load(folder)
     settings = parse_overrides(words)
@@ -95,7 +99,11 @@ def predict_file(folder: str, source: str, output: str, as_json: bool, ask: Ask,
         return
     role = run.reads.roles()[0].name
     for row, answer in answered:
-        print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else beside(run, answer, row.cells[role]))
+        print(
+            json.dumps(answer.to_json(), ensure_ascii=False)
+            if as_json
+            else beside(run, answer, row.cells[role])
+        )
 
 
 def explain_texts(folder: str, texts: Sequence[str], out: str) -> None:
@@ -121,9 +129,13 @@ def inspect_named(
         if value is not None and value < 1:
             fix = f"For instance: --{option} 2"
             raise UserError(what=f"--{option} is {value}.", why="There is at least one of them.", fix=fix)
-    published = {preset: count for kind in task_classes().values() for preset, count in kind.published.items()}
+    published = {
+        preset: count for kind in task_classes().values() for preset, count in kind.published.items()
+    }
     symbols = sizes["vocabulary"] or published.get(name, 30_000)
-    task = task or task_of(name, {task: kind.presets(Size()) for task, kind in task_classes().items()}, DEFAULT.kind)
+    task = task or task_of(
+        name, {task: kind.presets(Size()) for task, kind in task_classes().items()}, DEFAULT.kind
+    )
     model = _sketched(name, task, parse_overrides(settings), symbols, sizes["classes"] or 2)
     inspection = inspect_model(model, sizes["length"] or 128, tokens)
     if as_json:
@@ -136,7 +148,10 @@ def inspect_named(
     if growth:
         print("\n".join(str(one) for one in measure()))
     is_preset = not Path(name).exists()
-    print(f"Next: seqlab train {task} DATA --model {name}" if is_preset else f"Next: seqlab init {task}", file=sys.stderr)
+    print(
+        f"Next: seqlab train {task} DATA --model {name}" if is_preset else f"Next: seqlab init {task}",
+        file=sys.stderr,
+    )
 
 
 def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, classes: int) -> Model:
@@ -155,13 +170,17 @@ def check_data(wishes: Wishes) -> tuple[list[str], bool]:
     refuse_no_data(settings.data.train, "check", task.kind, task.data_example)
     files = Files(task, settings.data, keep_all_faults=True)
     told = [f"{key}={value}" for key, value in (wishes.overrides or {}).items() if isinstance(value, RawText)]
-    more = [f"--{split} {names[0]}" for split, names in (("valid", settings.data.valid), ("test", settings.data.test)) if names]
+    more = [
+        f"--{split} {names[0]}"
+        for split, names in (("valid", settings.data.valid), ("test", settings.data.test))
+        if names
+    ]
     command = " ".join([f"seqlab train {task.kind}", *settings.data.train, *more, *told])
     mend = "Next: correct the faults above. Rows that can't be read can be left out with data.on_bad=skip."
     return [*files.lines(), mend if files.faulty else f"Next: {command}"], files.faulty
 
 
-# Rows on their way out -------------------------------------------------------------------------------------------
+# Rows on their way out --------------------------------------------------------------------------------------
 
 
 def as_text(word: str) -> Text:
@@ -199,15 +218,21 @@ def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> int:
 
 @contextmanager
 def _opened(path: Path, zipped: bool) -> Iterator[TextIO]:
-    with gzip.open(path, "wt", encoding="utf-8", newline="") if zipped else path.open("w", encoding="utf-8", newline="") as file:
-        yield file    # type: ignore[misc]
+    with (
+        gzip.open(path, "wt", encoding="utf-8", newline="")
+        if zipped
+        else path.open("w", encoding="utf-8", newline="") as file
+    ):
+        yield file  # type: ignore[misc]
 
 
 def _row_writer(file: TextIO, kind: str) -> Any:
     if kind == ".jsonl":
         return lambda row: file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    if kind == ".tsv":    # as our reader takes it: no quotes, so no tabs or line breaks inside a cell
-        table = csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, escapechar=None, lineterminator="\n")
+    if kind == ".tsv":  # as our reader takes it: no quotes, so no tabs or line breaks inside a cell
+        table = csv.writer(
+            file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, escapechar=None, lineterminator="\n"
+        )
     else:
         table = csv.writer(file, lineterminator="\n")
     names: list[str] = []
@@ -226,5 +251,3 @@ def _row_writer(file: TextIO, kind: str) -> Any:
         table.writerow([re.sub(r"[\t\r\n]", " ", str(cell)) for cell in cells] if kind == ".tsv" else cells)
 
     return write
-
-

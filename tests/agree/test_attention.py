@@ -29,7 +29,10 @@ def recorded(attention, *given, **more):
 
 def projected(attention, x):
     """Queries, keys and values (B H T U)."""
-    return (layer(x).unflatten(-1, (3, -1)).transpose(1, 2) for layer in (attention.query, attention.key, attention.value))
+    return (
+        layer(x).unflatten(-1, (3, -1)).transpose(1, 2)
+        for layer in (attention.query, attention.key, attention.value)
+    )
 
 
 def random_biases(attention):
@@ -65,8 +68,10 @@ def test_it_equals_torchs_multihead_attention(memory_width):
     nn.init.normal_(theirs.in_proj_bias)
     nn.init.normal_(theirs.out_proj.bias)
     ours = Attention(replace(STANDARD, memory=memory_width))
-    weights = theirs.in_proj_weight.chunk(3) if memory_width == 12 else (
-        theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight
+    weights = (
+        theirs.in_proj_weight.chunk(3)
+        if memory_width == 12
+        else (theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight)
     )
     with torch.no_grad():
         biases = theirs.in_proj_bias.chunk(3)
@@ -108,11 +113,12 @@ def test_causal_weights_on_the_future_are_exactly_zero():
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("reach", [1, 2, 3, 16, 17, 60])
 def test_local_attention_in_blocks_equals_full_attention_under_a_band(reach, causal):
-    """A3: r positions, itself included; causal the last r, else (r-1)//2 to the left and r//2 to the right."""
+    """A3: r positions, itself included; causal the last r, else (r-1)//2 to the left and r//2 to the
+    right."""
     torch.manual_seed(0)
     attention = Attention(replace(STANDARD, local=reach, causal=causal))
     x, mask = torch.randn(2, 45, 12), mask_of(torch.tensor([45, 20]))
-    ahead = torch.arange(45) - torch.arange(45).unsqueeze(1)    # key minus query
+    ahead = torch.arange(45) - torch.arange(45).unsqueeze(1)  # key minus query
     left, right = (reach - 1, 0) if causal else ((reach - 1) // 2, reach // 2)
     band = (ahead >= -left) & (ahead <= right)
     assert causal or int(band[22].sum()) == min(reach, 45)
@@ -172,7 +178,7 @@ def test_a_merged_query_key_matrix_attends_the_same_and_can_be_taken_apart_again
         assert_close(weights, maps, atol=1e-5, rtol=1e-5)
         assert attention.cost(6).parameters == sum(tensor.numel() for tensor in attention.parameters())
     factor = 1 / math.sqrt(4) if scale else 1.0
-    first = merged.query.weight[:12].T    # W̃ of the first head: from x to memory
+    first = merged.query.weight[:12].T  # W̃ of the first head: from x to memory
     assert_close(first, factor * plain.query.weight[:4].T @ plain.key.weight[:4])
 
 

@@ -37,7 +37,7 @@ def test_it_computes_its_equation(kernel, stride, causal):
     torch.manual_seed(0)
     encoder = Conv(width=5, layers=2, kernel=kernel, stride=stride, causal=causal).build(3)
     for layer in encoder.layers:
-        torch.nn.init.normal_(layer.bias)    # so that padding would be noticed after the first layer
+        torch.nn.init.normal_(layer.bias)  # so that padding would be noticed after the first layer
     x = Seq(torch.randn(3, 7, 3), mask_of(torch.tensor(LENGTHS)))
     states = encoder(x)
     for row, expected in enumerate(by_hand(encoder, x)):

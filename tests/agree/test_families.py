@@ -1,7 +1,9 @@
-"""BERT, RoBERTa, GPT-2 and BART against the `transformers` library: its weights in our models give its numbers.
+"""BERT, RoBERTa, GPT-2 and BART against the `transformers` library: its weights in our models give its
+numbers.
 
-Ours are the published presets with smaller sizes; theirs are random in every weight, biases and norms included, so that
-nothing is hidden by a zero or a one. Every parameter of theirs has to find its place in ours, and the other way round.
+Ours are the published presets with smaller sizes; theirs are random in every weight, biases and norms
+included, so that nothing is hidden by a zero or a one. Every parameter of theirs has to find its place in
+ours, and the other way round.
 """
 
 import re
@@ -62,7 +64,8 @@ def random_all(model):
 
 @torch.no_grad()
 def carry_over(given, model, names):
-    """Their parameters into ours by name. A * stands for the number of a layer; what follows a module's name is kept."""
+    """Their parameters into ours by name. A * stands for the number of a layer; what follows a module's name
+    is kept."""
     found = {}
     for name, tensor in given.items():
         numbers = re.findall(r"\.(\d+)\.", name)
@@ -77,7 +80,8 @@ def carry_over(given, model, names):
 
 
 def layer_outputs(layers, norm):
-    """A list that fills with what the layers give: after their last norm, or what goes into the norm of the next one."""
+    """A list that fills with what the layers give: after their last norm, or what goes into the norm of the
+    next one."""
     seen = []
     for layer in layers:
         if norm == "post":
@@ -122,7 +126,7 @@ def inside(theirs, mine):
 SMALL_BERT = {
     "vocab_size": SYMBOLS, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
     "intermediate_size": INNER,
-}    # fmt: skip
+}  # fmt: skip
 BERT = {
     "bert.embeddings.word_embeddings": "input.embedding",
     "bert.embeddings.token_type_embeddings": "input.segments",
@@ -156,12 +160,17 @@ def test_bert_with_segments_masked_head_and_next_sentence_head():
     segments = (torch.arange(text.mask.shape[1]) > 3).long().expand_as(text.values)
 
     said = theirs(
-        input_ids=text.values, attention_mask=text.mask.long(), token_type_ids=segments, output_hidden_states=True
-    )    # fmt: skip
+        input_ids=text.values,
+        attention_mask=text.mask.long(),
+        token_type_ids=segments,
+        output_hidden_states=True,
+    )
     filled = model(everywhere(text, segments=Seq(segments, text.mask)))
 
     assert len(layers) == LAYERS
-    for mine, other in zip([*layers, filled.states.values], [*said.hidden_states[1:], said.hidden_states[-1]], strict=True):
+    for mine, other in zip(
+        [*layers, filled.states.values], [*said.hidden_states[1:], said.hidden_states[-1]], strict=True
+    ):
         assert_same(mine[text.mask], other[text.mask])
     assert_same(filled.answers["places"].scores, said.prediction_logits[text.mask])
     assert_same(filled.answers["row"].scores, said.seq_relationship_logits)
@@ -169,9 +178,14 @@ def test_bert_with_segments_masked_head_and_next_sentence_head():
 
 @torch.no_grad()
 def test_roberta_with_its_one_segment_in_the_positions():
-    """Its single token-type vector is added at every position, so it can be part of the positions' vectors."""
+    """Its single token-type vector is added at every position, so it can be part of the positions'
+    vectors."""
     config = RobertaConfig(
-        **SMALL_BERT, max_position_embeddings=LENGTH + PADDING + 1, type_vocab_size=1, pad_token_id=PADDING, layer_norm_eps=1e-5
+        **SMALL_BERT,
+        max_position_embeddings=LENGTH + PADDING + 1,
+        type_vocab_size=1,
+        pad_token_id=PADDING,
+        layer_norm_eps=1e-5,
     )
     theirs = random_all(RobertaForMaskedLM(config))
     given = dict(theirs.named_parameters())
@@ -193,7 +207,10 @@ def test_roberta_with_its_one_segment_in_the_positions():
 GPT2 = {
     "transformer.wte": "decoder.embedding",
     "transformer.wpe.weight": "decoder.body.positions.table",
-    **{f"transformer.h.*.attn.{part}": f"decoder.body.layers.*.attention.{part}" for part in ("query", "key", "value")},
+    **{
+        f"transformer.h.*.attn.{part}": f"decoder.body.layers.*.attention.{part}"
+        for part in ("query", "key", "value")
+    },
     "transformer.h.*.attn.c_proj": "decoder.body.layers.*.attention.output",
     "transformer.h.*.mlp.c_fc": "decoder.body.layers.*.feed_forward.hidden",
     "transformer.h.*.mlp.c_proj": "decoder.body.layers.*.feed_forward.output",
@@ -227,7 +244,9 @@ def written(text):
 
 @torch.no_grad()
 def test_gpt_2():
-    config = GPT2Config(vocab_size=SYMBOLS, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_inner=INNER, n_positions=LENGTH)
+    config = GPT2Config(
+        vocab_size=SYMBOLS, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_inner=INNER, n_positions=LENGTH
+    )
     theirs = random_all(GPT2LMHeadModel(config))
     model = ours("gpt-2-small", ["decoder.body"])
     carry_over(straightened(dict(theirs.named_parameters())), model, GPT2)
@@ -239,7 +258,7 @@ def test_gpt_2():
 
     for mine, other in zip(layers, said.hidden_states[:-1], strict=True):
         assert_same(mine[text.mask], other[text.mask])
-    assert_same(writing.answers["written"].vectors, said.hidden_states[-1][text.mask])    # after the last norm
+    assert_same(writing.answers["written"].vectors, said.hidden_states[-1][text.mask])  # after the last norm
     assert_same(writing.answers["written"].scores, said.logits[text.mask])
 
 
@@ -260,15 +279,26 @@ def side(theirs, mine):
     return found
 
 
-BART = {"model.shared": "input.embedding", **side("model.encoder", "encoder"), **side("model.decoder", "decoder.body")}
+BART = {
+    "model.shared": "input.embedding",
+    **side("model.encoder", "encoder"),
+    **side("model.decoder", "decoder.body"),
+}
 
 
 @torch.no_grad()
 def test_bart():
     config = BartConfig(
-        vocab_size=SYMBOLS, d_model=WIDTH, encoder_layers=LAYERS, decoder_layers=LAYERS, encoder_attention_heads=HEADS,
-        decoder_attention_heads=HEADS, encoder_ffn_dim=INNER, decoder_ffn_dim=INNER, max_position_embeddings=LENGTH,
-    )    # fmt: skip
+        vocab_size=SYMBOLS,
+        d_model=WIDTH,
+        encoder_layers=LAYERS,
+        decoder_layers=LAYERS,
+        encoder_attention_heads=HEADS,
+        decoder_attention_heads=HEADS,
+        encoder_ffn_dim=INNER,
+        decoder_ffn_dim=INNER,
+        max_position_embeddings=LENGTH,
+    )
     theirs = random_all(BartForConditionalGeneration(config))
     assert not theirs.final_logits_bias.any()
     model = ours("bart-base", ["encoder", "decoder.body"])
@@ -277,9 +307,12 @@ def test_bart():
     below, above = (layer_outputs(part.layers, "post") for part in (model.encoder, model.decoder.body))
 
     said = theirs(
-        input_ids=read.values, attention_mask=read.mask.long(), decoder_input_ids=fed.values,
-        decoder_attention_mask=fed.mask.long(), output_hidden_states=True,
-    )    # fmt: skip
+        input_ids=read.values,
+        attention_mask=read.mask.long(),
+        decoder_input_ids=fed.values,
+        decoder_attention_mask=fed.mask.long(),
+        output_hidden_states=True,
+    )
     writing = model(Batch({"text": read}, torch.arange(read.rows), written(fed).targets))
 
     for mine, other in zip(below, said.encoder_hidden_states[1:], strict=True):
@@ -290,11 +323,21 @@ def test_bart():
 
 
 LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-ROBERTA_TEXT = {"vocab_size": 50_265, "max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+ROBERTA_TEXT = {
+    "vocab_size": 50_265,
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+}
 BART_BASE = {
-    "d_model": 768, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 12, "decoder_attention_heads": 12,
-    "encoder_ffn_dim": 3072, "decoder_ffn_dim": 3072,
-}    # fmt: skip
+    "d_model": 768,
+    "encoder_layers": 6,
+    "decoder_layers": 6,
+    "encoder_attention_heads": 12,
+    "decoder_attention_heads": 12,
+    "encoder_ffn_dim": 3072,
+    "decoder_ffn_dim": 3072,
+}
 THEIRS = {
     "bert-base": lambda: BertForPreTraining(BertConfig()),
     "bert-large": lambda: BertForPreTraining(BertConfig(**LARGE)),
@@ -309,7 +352,8 @@ THEIRS = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_published_sizes_and_norms_are_those_of_the_library(name):
-    """Counted without memory for the weights. RoBERTa's token-type vector is part of the positions here: one vector fewer."""
+    """Counted without memory for the weights. RoBERTa's token-type vector is part of the positions here: one
+    vector fewer."""
     settings = Wishes(task="pretrain", preset=name).settings()
     model = sketch(settings.model, settings.task.imagined(PUBLISHED[name], 2))
     with torch.device("meta"):

@@ -100,9 +100,14 @@ def reviews(tmp_path):
 
 
 SMALL = {
-    "data.tokens.kind": "words", "task.context": 32, "training.batch_tokens": 512, "training.threads": 1, "training.rate": 0.01,
-    "training.baseline": False, "training.validations": 2,
-}    # fmt: skip
+    "data.tokens.kind": "words",
+    "task.context": 32,
+    "training.batch_tokens": 512,
+    "training.threads": 1,
+    "training.rate": 0.01,
+    "training.baseline": False,
+    "training.validations": 2,
+}
 
 
 def test_words_of_one_mood_come_together_only_when_it_is_asked(reviews, tmp_path):
@@ -122,10 +127,23 @@ def test_words_of_one_mood_come_together_only_when_it_is_asked(reviews, tmp_path
 
 def test_workers_do_not_share_out_rows_that_are_compared(reviews, tmp_path):
     """A Transformer whose rows would be compared in two smaller groups would learn something else."""
-    layer = {"model.input.width": 16, "model.encoder.layers": 1, "model.encoder.heads": 2, "model.encoder.feed_forward": 16}
+    layer = {
+        "model.input.width": 16,
+        "model.encoder.layers": 1,
+        "model.encoder.heads": 2,
+        "model.encoder.feed_forward": 16,
+    }
     for workers in (1, 2):
         keys = SMALL | layer | {"task.halves_weight": 0.5, "training.workers": workers}
-        package.train("pretrain", str(reviews), model="roberta", steps=6, out=tmp_path / str(workers), settings=keys, quiet=True)
+        package.train(
+            "pretrain",
+            str(reviews),
+            model="roberta",
+            steps=6,
+            out=tmp_path / str(workers),
+            settings=keys,
+            quiet=True,
+        )
     one, two = ((tmp_path / str(workers) / "model.safetensors").read_bytes() for workers in (1, 2))
     assert one == two
 
@@ -140,5 +158,12 @@ def test_only_the_preset_of_that_name_asks_it():
 
 def test_other_objectives_refuse_it(reviews, tmp_path):
     with pytest.raises(UserError, match="halves_weight"):
-        package.train("pretrain", str(reviews), model="gpt", steps=2, out=tmp_path / "run", settings={"task.halves_weight": 1.0})
+        package.train(
+            "pretrain",
+            str(reviews),
+            model="gpt",
+            steps=2,
+            out=tmp_path / "run",
+            settings={"task.halves_weight": 1.0},
+        )
     assert not (tmp_path / "run").exists()

@@ -17,16 +17,23 @@ INNER = {"inner": Tokens(width=6), "encoder": Gru(width=4, directions="both"), "
 def documents():
     """Six documents of 2 to 17 sentences of different lengths: 57 inner rows, so several groups."""
     torch.manual_seed(5)
-    return [[torch.randint(1, 20, (1 + (7 * row + 5 * place) % 11,)) for place in range(2 + 3 * row)] for row in range(6)]
+    return [
+        [torch.randint(1, 20, (1 + (7 * row + 5 * place) % 11,)) for place in range(2 + 3 * row)]
+        for row in range(6)
+    ]
 
 
 def nested(rows):
-    return Nested(pad([inner for row in rows for inner in row]), mask_of(torch.tensor([len(row) for row in rows])))
+    return Nested(
+        pad([inner for row in rows for inner in row]), mask_of(torch.tensor([len(row) for row in rows]))
+    )
 
 
 def states_of(read, ids):
     """The word states of one sentence, alone (1 W D)."""
-    return read.encoder(Seq(read.inner.embedding(ids).unsqueeze(0), torch.ones(1, len(ids), dtype=torch.bool)))
+    return read.encoder(
+        Seq(read.inner.embedding(ids).unsqueeze(0), torch.ones(1, len(ids), dtype=torch.bool))
+    )
 
 
 def test_a_hierarchical_network_reads_each_sentence_alone():
@@ -48,13 +55,16 @@ def test_words_from_characters_stand_beside_the_words_themselves():
     words = pad([torch.arange(len(row)) for row in rows])
     states = read(Batch({"characters": nested(rows), "text": words}, torch.arange(6)))
     assert read.width == 8 + 3 and read.inner.embedding.num_embeddings == 9
-    assert_close(states.values[4, 3, :8], read.pool(states_of(read, rows[4][3])).vector[0], atol=1e-5, rtol=1e-5)
+    assert_close(
+        states.values[4, 3, :8], read.pool(states_of(read, rows[4][3])).vector[0], atol=1e-5, rtol=1e-5
+    )
     assert_close(states.values[4, 3, 8:], read.words.embedding.weight[3])
 
 
 @pytest.mark.parametrize("context", ["forward", "both"])
 def test_in_context_the_weights_of_a_sentence_depend_on_the_sentences_before_it(context):
-    """A6's variant against a loop: c_i is the sentence-level state after sentence i-1 (backward: after i+1)."""
+    """A6's variant against a loop: c_i is the sentence-level state after sentence i-1 (backward: after
+    i+1)."""
     read, rows = NestedContextConfig(**INNER, width=3, context=context).build(FACTS), documents()
     given = Batch({"text": nested(rows)}, torch.arange(6))
     states = read(given)
@@ -68,9 +78,11 @@ def test_in_context_the_weights_of_a_sentence_depend_on_the_sentences_before_it(
             for place in order:
                 words = states_of(read, document[place])
                 scores = reader.pool.hidden(words.values) + reader.pool.context(state).unsqueeze(1)
-                weights = reader.pool.score(torch.tanh(scores)).squeeze(-1).softmax(dim=-1)    # 1 W
+                weights = reader.pool.score(torch.tanh(scores)).squeeze(-1).softmax(dim=-1)  # 1 W
                 state = reader.cell((weights.unsqueeze(-1) * words.values).sum(dim=1), state)
-                assert_close(states.values[row, place, 3 * part : 3 * part + 3], state[0], atol=1e-5, rtol=1e-5)
+                assert_close(
+                    states.values[row, place, 3 * part : 3 * part + 3], state[0], atol=1e-5, rtol=1e-5
+                )
                 recorded = maps[f"readers.{part}.pool"][0][inner + place, 0, 0, : weights.shape[1]]
                 assert_close(recorded, weights[0].detach(), atol=1e-5, rtol=1e-5)
             assert_close(states.summary[row, 3 * part : 3 * part + 3], state[0], atol=1e-5, rtol=1e-5)
@@ -81,7 +93,7 @@ def test_a_bag_is_the_weighted_sum_of_its_rows():
     torch.manual_seed(0)
     read = Bag(width=4).build(FACTS)
     grams = pad([torch.tensor([3, 5, 3]), torch.tensor([7])])
-    weights = Seq(torch.tensor([[0.5, 1, 2], [3, 9, 9]]), grams.mask)    # 9 stands at the padding
+    weights = Seq(torch.tensor([[0.5, 1, 2], [3, 9, 9]]), grams.mask)  # 9 stands at the padding
     vectors = read(Batch({"grams": grams, "weights": weights}, torch.arange(2)))
     table = read.embedding
     assert vectors.mask.tolist() == [[True], [True]]

@@ -7,7 +7,18 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seqlab.outputs import Attention, First, Last, Max, Mean, MeanMax, Pair, Structured, kl_penalty, overlap_penalty
+from seqlab.outputs import (
+    Attention,
+    First,
+    Last,
+    Max,
+    Mean,
+    MeanMax,
+    Pair,
+    Structured,
+    kl_penalty,
+    overlap_penalty,
+)
 from seqlab.seq import Seq
 
 X = Seq(
@@ -35,7 +46,10 @@ def test_a_pair_is_told_by_its_means_their_difference_and_product():
     x = replace(X, segments=torch.tensor([[0, 1, 1], [0, 0, 1]]))
     wanted = [[1, -4, 3, -2, 2, 2, 3, 8], [1, 3, 4, 3, 3, 0, 4, 9]]
     assert Pair().build(2)(x).vector.tolist() == wanted
-    assert Pair().build(2)(X).vector.tolist() == [[2, -3, 0, 0, 2, 3, 0, 0], [2, 3, 0, 0, 2, 3, 0, 0]]    # no second text
+    assert Pair().build(2)(X).vector.tolist() == [
+        [2, -3, 0, 0, 2, 3, 0, 0],
+        [2, 3, 0, 0, 2, 3, 0, 0],
+    ]  # no second text
 
 
 def test_last_takes_the_encoders_summary_where_there_is_one():

@@ -12,7 +12,10 @@ from seqlab.seq import Seq, mask_of
 
 KINDS = {
     "rnn tanh": (Rnn(width=5), nn.RNN),
-    "rnn relu": (Rnn(width=5, activation="relu"), lambda *args, **more: nn.RNN(*args, nonlinearity="relu", **more)),
+    "rnn relu": (
+        Rnn(width=5, activation="relu"),
+        lambda *args, **more: nn.RNN(*args, nonlinearity="relu", **more),
+    ),
     "gru": (Gru(width=5), nn.GRU),
     "lstm": (Lstm(width=5), nn.LSTM),
 }
@@ -45,7 +48,7 @@ def test_padded_batches_give_the_states_of_packed_ones(kind, layers, both):
     ours = encoder(x)
     packed, final = theirs(pack_padded_sequence(x.values, LENGTHS, batch_first=True, enforce_sorted=False))
     states, _ = pad_packed_sequence(packed, batch_first=True)
-    final = final[0] if isinstance(final, tuple) else final    # an LSTM's h, without its c
+    final = final[0] if isinstance(final, tuple) else final  # an LSTM's h, without its c
     ends = torch.cat([final[-2], final[-1]], dim=-1) if both else final[-1]
 
     assert_close(ours.zeroed, states, atol=1e-5, rtol=1e-5)
@@ -71,7 +74,8 @@ def test_backward_is_forward_on_each_row_turned_round(kind, layers):
 
 
 def test_the_worked_step_of_a_relu_network():
-    """R1: h = [1,0,0], x = [1,0] gives h = [1,0,0] and o = 1. The same x brings the zero state to [1,0,0] before."""
+    """R1: h = [1,0,0], x = [1,0] gives h = [1,0,0] and o = 1. The same x brings the zero state to [1,0,0]
+    before."""
     encoder = Rnn(width=3, activation="relu").build(2)
     head = Linear(bias=False).build(3, 1)
     with torch.no_grad():

@@ -37,12 +37,14 @@ def test_it_equals_torchs_encoder_with_the_same_weights(norm, activation, causal
     config = Transformer(
         layers=3, heads=4, feed_forward=24, norm=norm, activation=activation, causal=causal,
         positions=NoPositions(), scale_embedding=False, dropout=0.0,
-    )    # fmt: skip
+    )  # fmt: skip
     encoder = config.build(16)
     for name, tensor in encoder.named_parameters():
         if name.endswith("bias"):
-            nn.init.normal_(tensor, std=0.3)    # zeros would hide a bias in the wrong place
-    layer = nn.TransformerEncoderLayer(16, 4, 24, dropout=0.0, activation=activation, norm_first=norm == "pre", batch_first=True)
+            nn.init.normal_(tensor, std=0.3)  # zeros would hide a bias in the wrong place
+    layer = nn.TransformerEncoderLayer(
+        16, 4, 24, dropout=0.0, activation=activation, norm_first=norm == "pre", batch_first=True
+    )
     final = nn.LayerNorm(16) if norm == "pre" else None
     theirs = copied(encoder, nn.TransformerEncoder(layer, 3, norm=final, enable_nested_tensor=False))
     x = Seq(torch.randn(3, 9, 16), mask_of(torch.tensor([9, 4, 1])))
@@ -115,13 +117,18 @@ def test_without_positions_a_permutation_of_the_inputs_permutes_the_states():
     torch.manual_seed(0)
     encoder = Transformer(heads=2, positions=NoPositions()).build(8).eval()
     x, order = Seq(torch.randn(1, 7, 8), torch.ones(1, 7, dtype=torch.bool)), torch.randperm(7)
-    assert_close(encoder(Seq(x.values[:, order], x.mask)).values, encoder(x).values[:, order], atol=1e-5, rtol=1e-5)
+    assert_close(
+        encoder(Seq(x.values[:, order], x.mask)).values, encoder(x).values[:, order], atol=1e-5, rtol=1e-5
+    )
     knowing = Transformer(heads=2).build(8).eval()
-    assert not torch.allclose(knowing(Seq(x.values[:, order], x.mask)).values, knowing(x).values[:, order], atol=1e-3)
+    assert not torch.allclose(
+        knowing(Seq(x.values[:, order], x.mask)).values, knowing(x).values[:, order], atol=1e-3
+    )
 
 
 def test_a_layer_of_the_worked_model_has_242_000_parameters():
-    """T3: width 200, feed-forward 200, post-norm, biases: attention 160,800 + feed-forward 80,400 + norms 800."""
+    """T3: width 200, feed-forward 200, post-norm, biases: attention 160,800 + feed-forward 80,400 + norms
+    800."""
     with torch.device("meta"):
         encoder = Transformer(layers=4, heads=4, feed_forward=200, norm="post").build(200)
     costs = {cost.name: cost.parameters for cost in encoder.costs(50)}

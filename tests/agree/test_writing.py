@@ -18,31 +18,36 @@ from seqlab.seq import Seq, mask_of
 def memory(width: int, directions: str = "both") -> Seq:
     """States of a recurrent encoder over rows of 5 and 3 vectors."""
     torch.manual_seed(1)
-    encoder = Rnn(width=width, directions=directions).build(4)    # type: ignore[arg-type]
+    encoder = Rnn(width=width, directions=directions).build(4)  # type: ignore[arg-type]
     states: Seq = encoder(Seq(torch.randn(2, 5, 4), mask_of(torch.tensor([5, 3]))))
     return states
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru"])
 def test_early_attention_is_r9_word_for_word(cell):
-    """P(w_t) = softmax_w e[w] W_auto h[t-1]; α = softmax of h[t-1] W_key M; v = Σ α M; h[t] = CELL(h[t-1], v, e[w_t])."""
+    """P(w_t) = softmax_w e[w] W_auto h[t-1]; α = softmax of h[t-1] W_key M; v = Σ α M; h[t] = CELL(h[t-1], v,
+    e[w_t])."""
     torch.manual_seed(0)
     read = memory(6)
     body = (Rnn if cell == "rnn" else Gru)(width=6)
-    decoder = Attending(width=5, body=body, attend="early", begin="backward").build(read.values.shape[-1], 9).eval()
-    words = torch.tensor([[0, 3, 4, 1], [0, 7, 7, 2]])    # the mark of the start, then w_1 w_2 w_3
+    decoder = (
+        Attending(width=5, body=body, attend="early", begin="backward").build(read.values.shape[-1], 9).eval()
+    )
+    words = torch.tensor([[0, 3, 4, 1], [0, 7, 7, 2]])  # the mark of the start, then w_1 w_2 w_3
     states, _ = decoder.advance(words, decoder.start(read, 2))
-    scores = decoder.answer(states.flatten(0, 1)).scores.unflatten(0, states.shape[:2])    # P(w_1), P(w_2), P(w_3), P(w_4)
+    scores = decoder.answer(states.flatten(0, 1)).scores.unflatten(
+        0, states.shape[:2]
+    )  # P(w_1), P(w_2), P(w_3), P(w_4)
 
     embedding, auto = decoder.embedding.weight, decoder.combine.weight
-    key = decoder.look.query.weight.T                     # h W_key m with W_key: D × M
+    key = decoder.look.query.weight.T  # h W_key m with W_key: D × M
     step = {"rnn": nn.RNNCell, "gru": nn.GRUCell}[cell](5 + 12, 6)
     (layer,) = decoder.body.ahead
     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
         getattr(step, name).data.copy_(getattr(layer, f"{name}_l0"))
     for row in range(2):
-        slots = read.values[row, : int(read.lengths[row])]                       # M[t_in]
-        hidden = read.values[row, 0, 6:]                                         # the right-to-left pass ends at the first slot
+        slots = read.values[row, : int(read.lengths[row])]  # M[t_in]
+        hidden = read.values[row, 0, 6:]  # the right-to-left pass ends at the first slot
         assert_close(scores[row, 0], embedding @ (auto @ hidden), atol=1e-5, rtol=1e-5)
         for time in range(1, words.shape[1]):
             weights = torch.softmax(slots @ (hidden @ key), dim=0)
@@ -54,7 +59,8 @@ def test_early_attention_is_r9_word_for_word(cell):
 @pytest.mark.parametrize("score", ["bilinear", "additive", "dot", "scaled-dot"])
 @pytest.mark.parametrize("feeding", [False, True])
 def test_late_attention_is_a_plain_loop(score, feeding):
-    """h[t] = CELL(h[t-1], w_t, fed); α over slots of score(h[t], M); tanh(W [h[t]; v]) is scored, and fed on where asked."""
+    """h[t] = CELL(h[t-1], w_t, fed); α over slots of score(h[t], M); tanh(W [h[t]; v]) is scored, and fed on
+    where asked."""
     torch.manual_seed(0)
     read = memory(3)
     config = Attending(width=5, body=Lstm(width=6), score=score, hidden=4, feeding=feeding)
@@ -73,7 +79,9 @@ def test_late_attention_is_a_plain_loop(score, feeding):
         for time in range(words.shape[1]):
             vector = decoder.embedding.weight[words[row, time]]
             vector = torch.cat([vector, answer]) if feeding else vector
-            hidden, cell = (one[0] for one in step(vector.unsqueeze(0), (hidden.unsqueeze(0), cell.unsqueeze(0))))
+            hidden, cell = (
+                one[0] for one in step(vector.unsqueeze(0), (hidden.unsqueeze(0), cell.unsqueeze(0)))
+            )
             fits = {
                 "bilinear": lambda m, h: (look.query.weight @ h) @ m,
                 "additive": lambda m, h: look.value.weight[0] @ torch.tanh(look.query(h) + look.key(m)),
@@ -100,7 +108,12 @@ def test_without_attention_the_context_begins_it_or_stands_beside_every_word(eve
         for time in range(4):
             vector = decoder.embedding.weight[words[row, time]]
             vector = torch.cat([vector, read.summary[row]]) if every else vector
-            pushed = layer.weight_ih_l0 @ vector + layer.bias_ih_l0 + layer.weight_hh_l0 @ hidden + layer.bias_hh_l0
+            pushed = (
+                layer.weight_ih_l0 @ vector
+                + layer.bias_ih_l0
+                + layer.weight_hh_l0 @ hidden
+                + layer.bias_hh_l0
+            )
             hidden = torch.tanh(pushed)
             assert_close(states[row, time], decoder.combine(hidden), atol=1e-5, rtol=1e-5)
 
@@ -115,8 +128,12 @@ def test_the_transformer_decoder_is_torchs(norm):
     theirs = nn.TransformerDecoder(layer, 2, nn.LayerNorm(8) if norm == "pre" else None).eval()
     for mine, other in zip(decoder.body.layers, theirs.layers, strict=True):
         for attention, its in ((mine.attention, other.self_attn), (mine.cross, other.multihead_attn)):
-            its.in_proj_weight.data.copy_(torch.cat([attention.query.weight, attention.key.weight, attention.value.weight]))
-            its.in_proj_bias.data.copy_(torch.cat([attention.query.bias, attention.key.bias, attention.value.bias]))
+            its.in_proj_weight.data.copy_(
+                torch.cat([attention.query.weight, attention.key.weight, attention.value.weight])
+            )
+            its.in_proj_bias.data.copy_(
+                torch.cat([attention.query.bias, attention.key.bias, attention.value.bias])
+            )
             its.out_proj.load_state_dict(attention.output.state_dict())
         other.linear1.load_state_dict(mine.feed_forward.hidden.state_dict())
         other.linear2.load_state_dict(mine.feed_forward.output.state_dict())
@@ -128,11 +145,13 @@ def test_the_transformer_decoder_is_torchs(norm):
     states, _ = decoder.advance(words, decoder.start(read, 2))
     fed = decoder.body.positions(decoder.embedding(words) * 8**0.5)
     triangle = nn.Transformer.generate_square_subsequent_mask(6)
-    expected = theirs(fed, read.values, tgt_mask=triangle, memory_key_padding_mask=~read.mask, tgt_is_causal=True)
+    expected = theirs(
+        fed, read.values, tgt_mask=triangle, memory_key_padding_mask=~read.mask, tgt_is_causal=True
+    )
     assert_close(states, expected, atol=1e-5, rtol=1e-5)
 
 
-# The loss ------------------------------------------------------------------------------------------------------------
+# The loss ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -151,9 +170,11 @@ def test_the_chunked_loss_is_cross_entropy(monkeypatch, smoothing, bias, chunk):
         if fused:
             total = linear_cross_entropy(leaves[0], leaves[1], added, targets, smoothing)
         else:
-            total = F.cross_entropy(F.linear(leaves[0], leaves[1], added), targets, reduction="sum", label_smoothing=smoothing)
+            total = F.cross_entropy(
+                F.linear(leaves[0], leaves[1], added), targets, reduction="sum", label_smoothing=smoothing
+            )
         (total / 7).backward()
-        return [total, *(leaf.grad for leaf in leaves[: 3 if bias else 2])]    # type: ignore[misc]
+        return [total, *(leaf.grad for leaf in leaves[: 3 if bias else 2])]  # type: ignore[misc]
 
     for mine, theirs in zip(run(True), run(False), strict=True):
         assert_close(mine, theirs, atol=1e-9, rtol=1e-9)
@@ -164,9 +185,14 @@ def test_the_chunked_loss_is_cross_entropy(monkeypatch, smoothing, bias, chunk):
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_sampled_loss_estimates_the_sum_over_the_vocabulary_without_bias(bias):
-    """Ẑ averaged over draws is Z; against the whole vocabulary the loss is exact; its gradient is that of the estimate."""
+    """Ẑ averaged over draws is Z; against the whole vocabulary the loss is exact; its gradient is that of the
+    estimate."""
     torch.manual_seed(0)
-    states, weight, targets = torch.randn(5, 4).double(), torch.randn(60, 4).double(), torch.randint(0, 60, (5,))
+    states, weight, targets = (
+        torch.randn(5, 4).double(),
+        torch.randn(60, 4).double(),
+        torch.randint(0, 60, (5,)),
+    )
     shift = torch.randn(60).double() if bias else None
     scores = F.linear(states, weight, shift)
 
@@ -212,7 +238,7 @@ def test_a_tied_matrix_gets_the_gradient_of_both_its_uses():
     assert_close(mine, table.grad)
 
 
-# Truncated backpropagation through time ------------------------------------------------------------------------------
+# Truncated backpropagation through time ---------------------------------------------------------------------
 
 
 def test_autograd_is_the_explicit_sum_of_backpropagation_through_time():
@@ -221,7 +247,7 @@ def test_autograd_is_the_explicit_sum_of_backpropagation_through_time():
     (cell,) = encoder.ahead
     w = 0.9
     cell.weight_hh_l0.data.fill_(w), cell.weight_ih_l0.data.fill_(1.0)
-    x = torch.tensor([0.5, 1.0, 0.25, 2.0])    # positive, so ReLU is linear here
+    x = torch.tensor([0.5, 1.0, 0.25, 2.0])  # positive, so ReLU is linear here
     states, _ = encoder.extend(x.view(1, 4, 1), encoder.begin(1))
     states.mean().backward()
     hidden = [0.0]
@@ -243,11 +269,11 @@ def test_a_carried_state_goes_on_but_lets_no_gradient_back():
     assert isinstance(encoder, RecurrentEncoder)
 
 
-# Published counts ----------------------------------------------------------------------------------------------------
+# Published counts -------------------------------------------------------------------------------------------
 
 
 def language(symbols: int, **settings: object) -> int:
-    config = ModelConfig(input=None, encoder=None, pool=None, head=None, decoder=Causal(**settings))    # type: ignore[arg-type]
+    config = ModelConfig(input=None, encoder=None, pool=None, head=None, decoder=Causal(**settings))  # type: ignore[arg-type]
     model = sketch(config, Facts(symbols={"written": symbols}))
     total = count_parameters(model)
     assert sum(cost.parameters for cost in model.costs(32)) == total
@@ -265,7 +291,11 @@ def test_the_base_transformer_of_2017(shared, tied, total):
 
     body = Transformer(layers=6, heads=8, feed_forward=2048, norm="post")
     config = ModelConfig(
-        input=Tokens(width=512), encoder=body, pool=None, head=None, shared=shared,
+        input=Tokens(width=512),
+        encoder=body,
+        pool=None,
+        head=None,
+        shared=shared,
         decoder=Causal(width=512, body=body, tied=tied),
     )
     model = sketch(config, Facts(symbols={"text": 37_000, "written": 37_000}))

@@ -24,18 +24,48 @@ SETTINGS = TASKS | {"tasks", "request"}
 RUN = SETTINGS | {"settings"}
 SESSION = RUN | {"run", "transfer"}
 ALLOWED = {
-    "errors": set(), "memory": set(), "threads": set(), "files": {"errors"}, "config": {"errors"}, "seq": set(),
-    "folder": {"errors", "config"}, "request": {"errors", "config"}, "rules": {"config"},
-    "parts": CORE, "nn": PARTS, "inputs": MATHS | {"encoders", "outputs"}, "encoders": MATHS, "outputs": MATHS,
-    "decoders": MATHS | {"encoders", "outputs"}, "decode": MATHS, "model": MODEL, "objectives": MODEL,
-    "data": CORE, "metrics": PARTS, "text_metrics": PARTS | {"metrics"}, "inference": INFER, "likelihood": INFER,
-    "report": REPORT, "training": TRAINING, "fields": FIELDS, "answers": ANSWERS, "baselines": BASELINES, "tasks": TASKS,
-    "settings": SETTINGS | {"training"}, "run": RUN, "transfer": RUN | {"run"}, "session": SESSION, "verbs": SESSION,
-    "demo": SESSION | {"session"}, "labs": SESSION | {"session"},
-    "schema": {"config", "files", "settings", "tasks"}, "early": {"config", "data", "folder", "request", "schema"},
-    "cli": SESSION | {"session", "verbs", "demo", "labs", "early", "schema"}, "__init__": {"run", "session", "threads"},
+    "errors": set(),
+    "memory": set(),
+    "threads": set(),
+    "files": {"errors"},
+    "config": {"errors"},
+    "seq": set(),
+    "folder": {"errors", "config"},
+    "request": {"errors", "config"},
+    "rules": {"config"},
+    "parts": CORE,
+    "nn": PARTS,
+    "inputs": MATHS | {"encoders", "outputs"},
+    "encoders": MATHS,
+    "outputs": MATHS,
+    "decoders": MATHS | {"encoders", "outputs"},
+    "decode": MATHS,
+    "model": MODEL,
+    "objectives": MODEL,
+    "data": CORE,
+    "metrics": PARTS,
+    "text_metrics": PARTS | {"metrics"},
+    "inference": INFER,
+    "likelihood": INFER,
+    "report": REPORT,
+    "training": TRAINING,
+    "fields": FIELDS,
+    "answers": ANSWERS,
+    "baselines": BASELINES,
+    "tasks": TASKS,
+    "settings": SETTINGS | {"training"},
+    "run": RUN,
+    "transfer": RUN | {"run"},
+    "session": SESSION,
+    "verbs": SESSION,
+    "demo": SESSION | {"session"},
+    "labs": SESSION | {"session"},
+    "schema": {"config", "files", "settings", "tasks"},
+    "early": {"config", "data", "folder", "request", "schema"},
+    "cli": SESSION | {"session", "verbs", "demo", "labs", "early", "schema"},
+    "__init__": {"run", "session", "threads"},
     "__main__": {"cli"},
-}    # fmt: skip
+}
 
 
 def imports_of(path: Path) -> set[str]:
@@ -43,7 +73,9 @@ def imports_of(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "seqlab":
-            names = [node.module.split(".")[1]] if "." in node.module else [alias.name for alias in node.names]
+            names = (
+                [node.module.split(".")[1]] if "." in node.module else [alias.name for alias in node.names]
+            )
             found |= set(names)
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("seqlab.")}
@@ -60,9 +92,11 @@ def test_every_import_follows_an_arrow():
 
 
 SHARED = {
-    "tasks": {"task", "prepare"}, "answers": {"answer", "documents", "exercises", "fill_blanks", "pen", "searching", "tally"},
-    "fields": {"field"}, "baselines": {"baseline", "ngrams", "word_table"},
-}    # fmt: skip
+    "tasks": {"task", "prepare"},
+    "answers": {"answer", "documents", "exercises", "fill_blanks", "pen", "searching", "tally"},
+    "fields": {"field"},
+    "baselines": {"baseline", "ngrams", "word_table"},
+}
 """What several tasks, answers, fields or baselines are made of; none of these is one itself."""
 
 

@@ -60,7 +60,9 @@ def test_dump_then_build_is_identity():
 
 
 def test_a_misspelt_key_gets_a_suggestion():
-    assert 'first.agee: there is no such key of kind "dog". Did you mean "age"?' in faults("first: {kind: dog, agee: 3}")
+    assert 'first.agee: there is no such key of kind "dog". Did you mean "age"?' in faults(
+        "first: {kind: dog, agee: 3}"
+    )
 
 
 def test_a_misspelt_kind_gets_a_suggestion():

@@ -12,7 +12,8 @@ from seqlab.files import folder_beside, new_folder
 
 
 def test_of_two_processes_that_make_the_same_folder_the_first_one_counts(tmp_path):
-    """The other's folder appears while ours is filled: no error, theirs stays, and nothing of ours is left."""
+    """The other's folder appears while ours is filled: no error, theirs stays, and nothing of ours is
+    left."""
     with folder_beside(tmp_path / "kept") as ours:
         (ours / "file").write_text("ours")
         with folder_beside(tmp_path / "other") as theirs:

@@ -21,7 +21,9 @@ OBJECTIVES = sorted(set(typing.get_args(Objective)) - {"causal", "blank", "both-
 
 
 def others() -> list[Path]:
-    paths = [path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] not in ABOUT_TASKS]
+    paths = [
+        path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] not in ABOUT_TASKS
+    ]
     assert len(paths) > 60
     return paths
 
@@ -29,7 +31,9 @@ def others() -> list[Path]:
 def strings(tree: ast.AST) -> list[str]:
     """All texts of a file but its docstrings."""
     notes = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    found = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
     return [node.value for node in found if id(node) not in notes]
 
 
@@ -47,11 +51,19 @@ def told(text: str) -> list[str]:
 
 
 def test_no_file_outside_tasks_names_a_task_or_an_objective():
-    assert {str(path.relative_to(SOURCE)): names for path in others() if (names := told(path.read_text()))} == {}
+    assert {
+        str(path.relative_to(SOURCE)): names for path in others() if (names := told(path.read_text()))
+    } == {}
 
 
 @pytest.mark.parametrize(
-    "line", ['if task.kind == "translate": pass', 'fix = "seqlab train classify x.csv"', "a: Generate", 'x = {"masked+next": 1}']
+    "line",
+    [
+        'if task.kind == "translate": pass',
+        'fix = "seqlab train classify x.csv"',
+        "a: Generate",
+        'x = {"masked+next": 1}',
+    ],
 )
 def test_a_file_that_does_is_found(line):
     assert told(line)
@@ -59,6 +71,8 @@ def test_a_file_that_does_is_found(line):
 
 def test_one_kind_of_run_and_few_lines_that_types_do_not_check():
     texts = {path: path.read_text() for path in SOURCE.rglob("*.py")}
-    runs = [path.name for path, text in texts.items() if re.search(r"isinstance\(run\b|class \w+\(Run\)", text)]
+    runs = [
+        path.name for path, text in texts.items() if re.search(r"isinstance\(run\b|class \w+\(Run\)", text)
+    ]
     assert runs == []
     assert sum(text.count("type: ignore") for text in texts.values()) <= 10

@@ -21,13 +21,13 @@ NAMED = [(task, preset) for task, kind in task_classes().items() for preset in k
 TYPED = [
     "", "null", "abc", "3", "-1", "0.5", "1e-3", "yes", "no", "all", "lstm", "bpe", "a,b", "1,2",
     "[1, 2]", "{kind: gru}",
-]    # fmt: skip
+]  # fmt: skip
 PROBES = [
     None, True, -1, 0, 1, 1.0, 0.5, 1.5, -0.5, 1e-3, 3, "", "abc", "none", "both", "all", "lstm", "bpe",
     [], [1], [0], ["a"], ["mask"], [{"kind": "lstm"}],
     {}, {"kind": "gru"}, {"kind": "nothing"}, {"strange": 1}, {"text": 3},
     *map(RawText, TYPED),
-]    # fmt: skip
+]  # fmt: skip
 """Values of every sort: each is right for some settings and wrong for others."""
 
 
@@ -50,7 +50,9 @@ def all_classes():
     found, left = set(), {Settings}
     while left:
         found |= left
-        left = {cls for group in left for hint in hints_of(group).values() for cls in classes_within(hint)} - found
+        left = {
+            cls for group in left for hint in hints_of(group).values() for cls in classes_within(hint)
+        } - found
     return sorted(found, key=lambda cls: cls.__name__)
 
 
@@ -83,7 +85,9 @@ def test_the_file_is_what_the_classes_say_now():
     """In a process of its own, in which no other test has decided what is imported first."""
     words = [sys.executable, "-c", "from seqlab import schema; print(schema.lines_of(schema.current()))"]
     now = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    assert now == schema.FILE.read_text(), "settings or presets have changed; write them down: python -m seqlab.schema"
+    assert now == schema.FILE.read_text(), (
+        "settings or presets have changed; write them down: python -m seqlab.schema"
+    )
 
 
 def test_each_class_comes_back_under_its_name():
@@ -103,7 +107,9 @@ def test_each_value_of_each_key_has_the_same_faults(cls, no_contradictions):
         for value in PROBES:
             assert faults_of(others[name], value) == faults_of(hints[name], value), (name, value)
     for tree in ({}, {"strange": 1}):
-        assert told(functools.partial(config.build, bare, tree, "")) == told(functools.partial(config.build, cls, tree, ""))
+        assert told(functools.partial(config.build, bare, tree, "")) == told(
+            functools.partial(config.build, cls, tree, "")
+        )
 
 
 def words(tree):
@@ -121,7 +127,8 @@ def test_each_preset_has_its_words_and_all_its_settings_pass(task, preset):
 
 
 def changes(hint, tree, key=""):
-    """Overrides, right and wrong, for each group of a tree of settings: other kinds, no group at all, strange keys."""
+    """Overrides, right and wrong, for each group of a tree of settings: other kinds, no group at all, strange
+    keys."""
     hint = config._optional(hint) or hint
     family = config._family(hint)
     for kind in family.kinds if family and not family.kind else ():
@@ -132,7 +139,9 @@ def changes(hint, tree, key=""):
     if family and not family.kind:
         yield {key: RawText("")}
         yield {key: RawText("strange")}
-    if isinstance(tree, dict) and dataclasses.is_dataclass(cls := family.kinds[tree["kind"]] if family else hint):
+    if isinstance(tree, dict) and dataclasses.is_dataclass(
+        cls := family.kinds[tree["kind"]] if family else hint
+    ):
         dotted = f"{key}.".lstrip(".")
         yield {f"{dotted}widht": 3, f"{dotted}layers": RawText("none"), "training.rate": RawText("fast")}
         for name, below in hints_of(cls).items():
@@ -143,7 +152,7 @@ def changes(hint, tree, key=""):
 def test_what_is_changed_upon_a_preset_is_told_in_the_same_words_or_passes(task, preset, no_contradictions):
     tree = config.dump(Wishes(task=task, preset=preset).settings())
     outcomes = set()
-    start = NAMED.index((task, preset)) % 10    # a tenth for each preset: all of them would take minutes
+    start = NAMED.index((task, preset)) % 10  # a tenth for each preset: all of them would take minutes
     for overrides in itertools.islice(changes(Settings, tree), start, None, 10):
         real = told(Wishes(task=task, preset=preset, overrides=overrides).settings)
         request = Request(task=task, preset=preset, overrides=overrides)

@@ -113,7 +113,7 @@ def told_by_openmp(first: str, second: str, **own: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", f"import {first}, {second}"], capture_output=True, text=True, check=True,
         env=environment | {"OMP_DISPLAY_ENV": "verbose"},
-    )    # fmt: skip
+    )  # fmt: skip
     lines = [line.strip() for line in done.stderr.splitlines() if "GOMP_SPINCOUNT" in line]
     if not lines:
         pytest.skip("this torch has another OpenMP")

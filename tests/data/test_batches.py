@@ -56,12 +56,17 @@ def test_epochs_differ_and_little_is_padded():
     padded = sum(len(rows) * sizes[rows].max() for rows in first)
     assert sizes.sum() / padded > 0.9
     assert {tuple(sorted(rows)) for rows in first}.isdisjoint(tuple(sorted(rows)) for rows in second)
-    assert len({len(rows) * int(sizes[rows].max()) > 8_000 for rows in first[:20]}) <= 2    # order is shuffled, not by length
+    assert (
+        len({len(rows) * int(sizes[rows].max()) > 8_000 for rows in first[:20]}) <= 2
+    )  # order is shuffled, not by length
     assert np.abs(np.diff([sizes[rows].mean() for rows in first])).mean() > 20
 
 
 def test_inputs_are_padded_field_by_field():
-    fields = {"text": Ragged.of([[1, 2], [3]], np.int64), "weights": Ragged.of([[0.5, 0.5], [1.0]], np.float32)}
+    fields = {
+        "text": Ragged.of([[1, 2], [3]], np.int64),
+        "weights": Ragged.of([[0.5, 0.5], [1.0]], np.float32),
+    }
 
     batch = inputs(fields, np.array([1, 0]))
 

@@ -1,4 +1,5 @@
-"""What is hidden from a model: how much of it, how, and that chance has nothing else to follow than seed, epoch and row."""
+"""What is hidden from a model: how much of it, how, and that chance has nothing else to follow than seed,
+epoch and row."""
 
 import numpy as np
 import pytest
@@ -40,12 +41,13 @@ def ids_of(exercise, row):
     return np.concatenate([[CLS], exercise.ids(row), [SEP]])
 
 
-# Masks -----------------------------------------------------------------------------------------------------------
+# Masks ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("whole_words", [False, True])
 def test_a_million_pieces_are_masked_as_bert_does(whole_words):
-    """15 % of the pieces ± 0.2, of them 80 % [MASK], 10 % another piece, 10 % as they were, each ± 1; marks never."""
+    """15 % of the pieces ± 0.2, of them 80 % [MASK], 10 % another piece, 10 % as they were, each ± 1; marks
+    never."""
     exercise = blanks(whole_words=whole_words)
     before, shown, chosen = [], [], []
     for row in blocks(exercise):
@@ -91,7 +93,7 @@ def test_whole_words_are_masked_or_not_at_all():
 @given(
     st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(0, 2**31),
     st.lists(st.booleans(), min_size=12, max_size=12),
-)    # fmt: skip
+)  # fmt: skip
 def test_there_is_something_to_find_wherever_there_is_a_piece(ids, seed, begins):
     ids = np.array(ids)
     for words in (None, np.array(begins)[: len(ids)]):
@@ -100,7 +102,7 @@ def test_there_is_something_to_find_wherever_there_is_a_piece(ids, seed, begins)
         assert (ids[found.places] >= FIRST).all()
 
 
-# Chance ----------------------------------------------------------------------------------------------------------
+# Chance -----------------------------------------------------------------------------------------------------
 
 
 def places_by_row(batch):
@@ -118,7 +120,7 @@ def test_masks_follow_from_seed_epoch_and_row_alone():
     """Neither batch-mates, nor their order, nor their lengths matter; another seed, epoch or row does."""
     exercise = blanks(20_000)
     rows = blocks(exercise)[-9:]
-    rows[3, 1] = 100                                                    # a shorter row among them
+    rows[3, 1] = 100  # a shorter row among them
     together, turned = exercise.batch(rows, (5, 2)), exercise.batch(rows[::-1].copy(), (5, 2))
     alone = [exercise.batch(row[None], (5, 2)) for row in rows]
 
@@ -131,7 +133,9 @@ def test_masks_follow_from_seed_epoch_and_row_alone():
 
 
 def test_noise_follows_from_seed_epoch_and_row_alone():
-    exercise = Repair(text(4_000), vocabulary(), 128, Noises(share=0.3, kinds=("infill", "permute", "mask", "delete")))
+    exercise = Repair(
+        text(4_000), vocabulary(), 128, Noises(share=0.3, kinds=("infill", "permute", "mask", "delete"))
+    )
     rows = blocks(exercise)[:6]
     together = shown(exercise.batch(rows, (5, 2)))
     assert together == [shown(exercise.batch(row[None], (5, 2)))[0] for row in rows]
@@ -139,7 +143,7 @@ def test_noise_follows_from_seed_epoch_and_row_alone():
         assert all(one != two for one, two in zip(shown(exercise.batch(rows, other)), together, strict=True))
 
 
-# Noise -----------------------------------------------------------------------------------------------------------
+# Noise ------------------------------------------------------------------------------------------------------
 
 
 def numbered(length):
@@ -151,7 +155,7 @@ def spans(before, after):
     """How many pieces each [MASK] stands for, when ids tell their place."""
     kept = np.concatenate([[before[0] - 1], after[after != MASK], [before[-1] + 1]])
     masks = np.flatnonzero(after == MASK)
-    ordinals = masks - np.arange(len(masks))                            # kept pieces before each mask
+    ordinals = masks - np.arange(len(masks))  # kept pieces before each mask
     return kept[ordinals + 1] - kept[ordinals] - 1
 
 
@@ -160,13 +164,13 @@ def test_infill_takes_its_share_in_spans_of_poisson_lengths_with_one_mask_each(m
     before = numbered(200_000)
     after = infill(before, row_random(0, 0, 0), share=0.3, span=mean)
     kept = after[after != MASK]
-    assert (np.diff(kept) > 0).all()                                    # in their order
+    assert (np.diff(kept) > 0).all()  # in their order
     assert len(kept) == 0.7 * len(before)
     found = spans(before, after)
-    assert found.sum() == 0.3 * len(before)                             # nothing is missing without a mask
-    assert not ((after[1:] == MASK) & (after[:-1] == MASK)).any()       # and no span has two
+    assert found.sum() == 0.3 * len(before)  # nothing is missing without a mask
+    assert not ((after[1:] == MASK) & (after[:-1] == MASK)).any()  # and no span has two
     assert found.mean() == pytest.approx(mean, rel=0.02)
-    assert found.var() == pytest.approx(mean, rel=0.05)                 # as Poisson's is
+    assert found.var() == pytest.approx(mean, rel=0.05)  # as Poisson's is
     assert (found == 0).mean() == pytest.approx(np.exp(-mean), abs=0.01)
 
 
@@ -197,7 +201,10 @@ def test_single_masks_and_deletions_take_their_share():
     less = corrupt(before, before[:0], row_random(0, 0, 0), kinds=("delete",), share=0.3, span=3.0)
     assert (np.diff(less) > 0).all()
     assert len(less) / len(before) == pytest.approx(0.7, abs=0.006)
-    assert len(corrupt(before[:1], before[:0], row_random(0, 0, 0), kinds=("delete",), share=0.999, span=3.0)) == 1
+    assert (
+        len(corrupt(before[:1], before[:0], row_random(0, 0, 0), kinds=("delete",), share=0.999, span=3.0))
+        == 1
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -217,7 +224,7 @@ def test_permuting_keeps_every_sentence_whole(sizes, seed, begun):
 def test_sentences_change_places():
     before, starts = numbered(300), np.arange(0, 300, 10)
     first = {int(permute(before, starts, row_random(0, 0, row))[0]) for row in range(300)}
-    assert first == set(before[starts].tolist())                        # each of the 30 is sometimes the first
+    assert first == set(before[starts].tolist())  # each of the 30 is sometimes the first
 
 
 def test_what_is_repaired_is_the_text_itself():

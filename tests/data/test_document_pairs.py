@@ -25,7 +25,7 @@ from seqlab.data.store import Ragged, offsets_of
 from seqlab.data.text import CLS, SEP, Bpe, Words
 from seqlab.errors import UserError
 
-# Documents and sentences -----------------------------------------------------------------------------------------
+# Documents and sentences ------------------------------------------------------------------------------------
 
 
 def test_a_blank_line_ends_a_document_of_running_text():
@@ -79,7 +79,7 @@ def test_sentence_starts_are_those_within_the_stretch(sizes, data):
     assert sentence_starts(offsets, start, size).tolist() == expected
 
 
-# Pairs -----------------------------------------------------------------------------------------------------------
+# Pairs ------------------------------------------------------------------------------------------------------
 
 SYMBOLS, ROOM, COUNT, SEED = 900, 61, 400, 3
 
@@ -119,7 +119,7 @@ def test_real_seconds_go_on_exactly_where_their_firsts_end(many):
     store, rows = many
     real = rows[rows[:, NEXT] == 1]
     assert (real[:, A_START] + real[:, A_SIZE] == real[:, B_START]).all()
-    assert np.isin(real[:, B_START], store.offsets).all()               # between two sentences
+    assert np.isin(real[:, B_START], store.offsets).all()  # between two sentences
 
 
 def test_random_seconds_are_from_another_document_and_begin_with_a_sentence(many):
@@ -134,7 +134,7 @@ def test_random_seconds_are_from_another_document_and_begin_with_a_sentence(many
 def test_neither_headings_nor_openings_tell_which_seconds_are_random(many):
     """No second begins its document: a real one has something before it, and so has a random one."""
     store, rows = many
-    assert (np.diff(store.outer) == 1).any()                            # there are documents of one sentence
+    assert (np.diff(store.outer) == 1).any()  # there are documents of one sentence
     assert not np.isin(rows[:, B_START], store.offsets[store.outer]).any()
 
 
@@ -160,7 +160,7 @@ def test_no_segment_is_empty_too_long_or_goes_beyond_its_document(many):
         last = rows[:, start] + rows[:, size] - 1
         assert (document_of(store, rows[:, start]) == document_of(store, last)).all()
         ends = np.concatenate([[0], np.cumsum(store.values == SEP)])
-        assert (ends[last + 1] == ends[rows[:, start]]).all()           # and the mark of its end is not among its ids
+        assert (ends[last + 1] == ends[rows[:, start]]).all()  # and the mark of its end is not among its ids
     assert (rows[:, A_SIZE] + rows[:, B_SIZE]).max() == ROOM
 
 
@@ -186,11 +186,12 @@ def test_real_and_random_seconds_end_their_documents_alike(many):
 
 
 def test_the_same_sentence_elsewhere_is_no_random_second():
-    """Sentences that many documents have: a random second never begins with the sentence that follows here."""
+    """Sentences that many documents have: a random second never begins with the sentence that follows
+    here."""
     random = np.random.default_rng(1)
     count = 300
     outer = np.arange(0, 8 * count + 1, 8)
-    choices = random.integers(0, 20, 8 * count)                         # 20 sentences of 4 ids, again and again
+    choices = random.integers(0, 20, 8 * count)  # 20 sentences of 4 ids, again and again
     made = [[FIRST + choice] * 4 for choice in choices.tolist()]
     for last in (outer[1:] - 1).tolist():
         made[last].append(SEP)
@@ -227,9 +228,12 @@ def test_a_batch_of_pairs_is_marked_and_segmented():
         restored[batch.places.positions] = batch.places.values
         assert (batch.places.values >= FIRST).all()
         assert batch.targets["row"].tolist() == rows[:, NEXT].tolist()
-        for row, ids, real, parts in zip(rows, restored.view_as(text.values), text.mask, segments.values, strict=True):
+        for row, ids, real, parts in zip(
+            rows, restored.view_as(text.values), text.mask, segments.values, strict=True
+        ):
             first, second = (
-                store.values[row[start] : row[start] + row[size]] for start, size in ((A_START, A_SIZE), (B_START, B_SIZE))
+                store.values[row[start] : row[start] + row[size]]
+                for start, size in ((A_START, A_SIZE), (B_START, B_SIZE))
             )
             assert ids[real].tolist() == [CLS, *first, SEP, *second, SEP]
             assert parts[real].tolist() == [0] * (len(first) + 2) + [1] * (len(second) + 1)

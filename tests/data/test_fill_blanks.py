@@ -9,13 +9,19 @@ from seqlab.data.text import Bpe, Characters, Unigram, Words
 NAMES = ("Ann", "Ben", "Cleo", "Dora")
 STORY = " ".join(
     f"{one} {verb} this {time}. Then {two} calls {one}."
-    for verb in ("wakes", "eats", "sleeps") for time in ("morning", "evening") for one in NAMES for two in NAMES if one != two
-)    # fmt: skip
+    for verb in ("wakes", "eats", "sleeps")
+    for time in ("morning", "evening")
+    for one in NAMES
+    for two in NAMES
+    if one != two
+)
 
 
-@pytest.mark.parametrize("tokens", [
-    Bpe(vocabulary=300), Unigram(vocabulary=60), Words(), Characters(),
-], ids=lambda tokens: tokens.kind)
+@pytest.mark.parametrize(
+    "tokens",
+    [Bpe(vocabulary=300), Unigram(vocabulary=60), Words(), Characters()],
+    ids=lambda tokens: tokens.kind,
+)
 def test_a_text_is_cut_at_its_blanks_as_the_whole_text_would_be(tokens):
     """With the missing pieces put in, ids and text are those of the text without blanks."""
     tokenizer = tokens.train([STORY])
@@ -32,7 +38,7 @@ def test_a_text_is_cut_at_its_blanks_as_the_whole_text_would_be(tokens):
             assert words.fill(cut, pieces).lower() == text.lower()
             assert words.fits(cut, 0)[pieces[0]]
     after = words.cut("this [MASK]. Then")
-    assert words.texts[after.ids[after.blanks[0] + 1]] == "."    # no space slipped in between
+    assert words.texts[after.ids[after.blanks[0] + 1]] == "."  # no space slipped in between
 
 
 def test_a_blank_within_a_word_takes_any_piece_but_marks():
@@ -40,5 +46,9 @@ def test_a_blank_within_a_word_takes_any_piece_but_marks():
     inside, alone = (words.fits(words.cut(text), 0) for text in ("mor[MASK]", "this [MASK]."))
 
     assert not inside[:FIRST].any() and inside[FIRST:].all()
-    assert all(text.startswith(" ") and text[1:].isalnum() for text, fits in zip(words.texts, alone, strict=True) if fits)
+    assert all(
+        text.startswith(" ") and text[1:].isalnum()
+        for text, fits in zip(words.texts, alone, strict=True)
+        if fits
+    )
     assert words.cut("[MASK][MASK] [MASK], a").alone == (False, False, True)

@@ -18,7 +18,9 @@ def chances(ids, symbols, order):
     """Interpolated modified Kneser-Ney with dictionaries, written from its definition: (context, id) → p."""
     grams = [Counter(tuple(ids[at : at + n]) for at in range(len(ids) - n + 1)) for n in range(1, order + 1)]
     counts = [Counter(gram[1:] for gram in longer) for longer in grams[1:]] + [grams[-1]]
-    counts[:-1] = [Counter({gram: kinds[gram] for gram in all_of}) for kinds, all_of in zip(counts, grams, strict=False)]
+    counts[:-1] = [
+        Counter({gram: kinds[gram] for gram in all_of}) for kinds, all_of in zip(counts, grams, strict=False)
+    ]
 
     def discounts(table):
         often = Counter(table.values())
@@ -55,7 +57,9 @@ def chances(ids, symbols, order):
 def test_every_chance_is_that_of_the_definition(ids, other, order):
     order = min(order, len(ids))
     model, p = NGrams.train(np.array(ids), 5, order), chances(ids, 5, order)
-    expected = [-math.log(p(tuple(other[max(0, at - order + 1) : at]), last)) for at, last in enumerate(other)]
+    expected = [
+        -math.log(p(tuple(other[max(0, at - order + 1) : at]), last)) for at, last in enumerate(other)
+    ]
     np.testing.assert_allclose(model.nats(np.array(other)), expected, rtol=1e-12)
 
 

@@ -35,7 +35,7 @@ def error_of(make):
     return str(caught.value)
 
 
-# What is read --------------------------------------------------------------------------------------------------
+# What is read -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -44,15 +44,21 @@ def error_of(make):
         ("a.csv", 'label,text\npos,"good, really"\nneg,bad\n'),
         ("a.tsv", "label\ttext\r\npos\tgood, really\r\nneg\tbad"),
         ("a.jsonl", '{"text": "good, really", "label": "pos"}\n\n{"label": "neg", "text": "bad"}\n'),
-        ("a.csv", "\ufefflabel,text\npos,\"good, really\"\nneg,bad\n"),
-        ("a.csv", gzip.compress(b'label,text\npos,"good, really"\nneg,bad\n', mtime=0)),    # packed, though not by its name
-        ("a.csv.gz", b'label,text\npos,"good, really"\nneg,bad\n'),                # not packed, though its name says so
+        ("a.csv", '\ufefflabel,text\npos,"good, really"\nneg,bad\n'),
+        (
+            "a.csv",
+            gzip.compress(b'label,text\npos,"good, really"\nneg,bad\n', mtime=0),
+        ),  # packed, though not by its name
+        ("a.csv.gz", b'label,text\npos,"good, really"\nneg,bad\n'),  # not packed, though its name says so
     ],
 )
 def test_every_format_gives_the_same_rows(tmp_path, name, content):
     rows = list(table(write(tmp_path, name, content)).rows())
 
-    assert [row.cells for row in rows] == [{"text": "good, really", "label": "pos"}, {"text": "bad", "label": "neg"}]
+    assert [row.cells for row in rows] == [
+        {"text": "good, really", "label": "pos"},
+        {"text": "bad", "label": "neg"},
+    ]
 
 
 def test_parquet_gives_the_same_rows(tmp_path):
@@ -71,7 +77,9 @@ def test_parquet_gives_the_same_rows(tmp_path):
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    assert 'pip install "seqlab[parquet]"' in error_of(lambda: list(table(write(tmp_path, "a.parquet", b"PAR1"))))
+    assert 'pip install "seqlab[parquet]"' in error_of(
+        lambda: list(table(write(tmp_path, "a.parquet", b"PAR1")))
+    )
 
 
 def test_lines_of_text_are_rows(tmp_path):
@@ -90,7 +98,9 @@ def test_several_files_and_patterns_are_one_data_set_and_each_has_its_own_column
     write(tmp_path, "part-2.csv", "id,text,label\n7,b,0\n")
     write(tmp_path, "more.jsonl", '{"text": "c", "label": 1}\n')
 
-    rows = Table([str(tmp_path / "part-*.csv"), str(tmp_path / "more.jsonl")], DataConfig(), (TEXT, LABEL)).rows()
+    rows = Table(
+        [str(tmp_path / "part-*.csv"), str(tmp_path / "more.jsonl")], DataConfig(), (TEXT, LABEL)
+    ).rows()
 
     assert [(row.cells["text"], row.cells["label"]) for row in rows] == [("a", "1"), ("b", "0"), ("c", "1")]
 
@@ -101,7 +111,9 @@ def test_standard_input_can_be_read_twice(monkeypatch):
 
     data = table("-")
 
-    assert [row.cells["text"] for row in data.rows()] == [row.cells["text"] for row in data.rows()] == ["a, b"]
+    assert (
+        [row.cells["text"] for row in data.rows()] == [row.cells["text"] for row in data.rows()] == ["a, b"]
+    )
     files._standard_input.cache_clear()
 
 
@@ -134,7 +146,9 @@ PLAIN_CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\t\n\r"
 @settings(max_examples=60, deadline=None)
 def test_tsv_cells_come_back_as_written_quotes_and_all(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("tsv") / "a.tsv"
-    path.write_text("".join(f"{one}\t{two}\n" for one, two in [("text", "label"), *rows]), encoding="utf-8", newline="")
+    path.write_text(
+        "".join(f"{one}\t{two}\n" for one, two in [("text", "label"), *rows]), encoding="utf-8", newline=""
+    )
 
     read = list(table(path, columns={"text": "text", "label": "label"}))
 
@@ -144,14 +158,18 @@ def test_tsv_cells_come_back_as_written_quotes_and_all(tmp_path_factory, rows):
         assert isinstance(row, Row) == bool(one.strip() and two.strip())
 
 
-VALUES = CELLS.filter(str.strip) | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = (
+    CELLS.filter(str.strip) | st.integers() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
+)
 
 
 @given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_jsonl_values_come_back_as_json_writes_them(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("jsonl") / "a.jsonl"
-    path.write_text("".join(json.dumps({"text": one, "label": two}) + "\n" for one, two in rows), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps({"text": one, "label": two}) + "\n" for one, two in rows), encoding="utf-8"
+    )
 
     read = list(table(path).rows())
 
@@ -159,7 +177,7 @@ def test_jsonl_values_come_back_as_json_writes_them(tmp_path_factory, rows):
     assert [[row.cells["text"], row.cells["label"]] for row in read] == shown
 
 
-# Which column is which -----------------------------------------------------------------------------------------
+# Which column is which --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -172,7 +190,11 @@ def test_jsonl_values_come_back_as_json_writes_them(tmp_path_factory, rows):
         ("text,label\nlabel,text\n", {"header": False}, {"text": "1", "label": "2"}),
         ("a fine film,7,pos\na dull one,8,neg\nx y z,9,pos\n", {}, {"text": "1", "label": "3"}),
         ("a,b\nc,d\n", {"columns": {"text": "2", "label": "1"}}, {"text": "2", "label": "1"}),
-        ("opinion,mood\na,b\nc,d\n", {"columns": {"text": "opinion", "label": "mood"}}, {"text": "opinion", "label": "mood"}),
+        (
+            "opinion,mood\na,b\nc,d\n",
+            {"columns": {"text": "opinion", "label": "mood"}},
+            {"text": "opinion", "label": "mood"},
+        ),
     ],
 )
 def test_columns_are_found(tmp_path, content, config, found):
@@ -184,7 +206,11 @@ def test_a_header_without_usual_names_is_seen_as_one(tmp_path):
 
     message = error_of(lambda: data.found)
 
-    assert "opinion, mood" in message and "data.columns.text=opinion" in message and "data.header=false" in message
+    assert (
+        "opinion, mood" in message
+        and "data.columns.text=opinion" in message
+        and "data.header=false" in message
+    )
 
 
 def test_a_second_column_of_the_same_name_gets_a_name_of_its_own(tmp_path):
@@ -201,7 +227,7 @@ def test_an_optional_role_may_be_missing_or_empty(tmp_path):
     assert [row.cells for row in rows] == [{"text": "a", "text2": "b"}, {"text": "c", "text2": ""}]
 
 
-# Files that can't be read --------------------------------------------------------------------------------------
+# Files that can't be read -----------------------------------------------------------------------------------
 
 BAD_FILES = {
     "empty": ("a.csv", "", "this file is empty"),
@@ -210,11 +236,19 @@ BAD_FILES = {
     "missing column": ("a.csv", "text,lable\na,1\n", 'Did you mean "lable"?'),
     "open quote": ("a.csv", 'text,label\na,1\n"b,2\nc,3\n', "a.csv:3: a quote is broken"),
     "text after a quote": ("a.csv", 'text,label\n"x\ny",1\n"b"c,2\n', "a.csv:4: a quote is broken"),
-    "not UTF-8": ("a.csv", "text,label\na,1\ncafé,2\n".encode("latin-1"), "a.csv:3: byte 4 of the line, 0xe9, is not UTF-8"),
+    "not UTF-8": (
+        "a.csv",
+        "text,label\na,1\ncafé,2\n".encode("latin-1"),
+        "a.csv:3: byte 4 of the line, 0xe9, is not UTF-8",
+    ),
     "UTF-16": ("a.csv", "text,label\na,1\n".encode("utf-16"), "a.csv:1: this file is UTF-16"),
     "NUL": ("a.tsv", "text\tlabel\na\t1\nb\0\t2\n", "a.tsv:3: there is a NUL byte"),
     "NUL in csv": ("a.csv", 'text,label\n"a\nb",1\nb\0,2\n', "a.csv:4: there is a NUL byte"),
-    "cut gzip": ("a.csv.gz", gzip.compress(b"text,label\n" + bytes(range(32, 127)) * 99, mtime=0)[:-20], "breaks off"),
+    "cut gzip": (
+        "a.csv.gz",
+        gzip.compress(b"text,label\n" + bytes(range(32, 127)) * 99, mtime=0)[:-20],
+        "breaks off",
+    ),
     "old Mac lines": ("a.csv", "text,label\ra,1\rb,2\r", "a.csv:1: a line ends with a carriage return alone"),
     "unknown ending": ("a.xlsx", "x", "this kind of file is not known"),
     "JSON array": ("a.json", "[]", "jq -c"),
@@ -239,14 +273,20 @@ def test_a_cut_gzip_names_the_line_it_breaks_off_at(tmp_path):
         for _ in table(path):
             rows += 1
 
-    assert f"a.csv.gz:{rows + 2}:" in caught.value.what    # the header, the rows that came, and the one that did not
+    assert (
+        f"a.csv.gz:{rows + 2}:" in caught.value.what
+    )  # the header, the rows that came, and the one that did not
 
 
 def test_wrong_encodings_can_be_told(tmp_path):
     for encoding in ("latin-1", "cp1252", "utf-16", "utf-16-le", "utf-32"):
-        (row,) = table(write(tmp_path, "a.csv", "text,label\ncafé,1\n".encode(encoding)), encoding=encoding).rows()
+        (row,) = table(
+            write(tmp_path, "a.csv", "text,label\ncafé,1\n".encode(encoding)), encoding=encoding
+        ).rows()
         assert (row.cells["text"], row.place.line) == ("café", 2)
-    assert "latin-9" not in error_of(lambda: list(table(write(tmp_path, "a.csv", "text,label\na,1\n"), encoding="utf8x")))
+    assert "latin-9" not in error_of(
+        lambda: list(table(write(tmp_path, "a.csv", "text,label\na,1\n"), encoding="utf8x"))
+    )
 
 
 def test_a_missing_file_names_a_similar_one(tmp_path):
@@ -273,12 +313,17 @@ def test_a_column_that_was_told_must_be_there(tmp_path):
     assert 'no column "lable". Did you mean "label"?' in message and "data.columns.label=" in message
 
 
-# Rows that can't be used ---------------------------------------------------------------------------------------
+# Rows that can't be used ------------------------------------------------------------------------------------
 
 A, C = '{"text": "a", "label": 1}\n', '{"text": "c", "label": 3}\n'
 BAD_ROWS = {
     "too few cells": ("a.csv", "text,label\na,1\nb\nc,3\n", 3, "1 cells, but the table has 2 columns"),
-    "too many cells": ("a.tsv", "text\tlabel\na\t1\nb\t1\t2\nc\t3\n", 3, "3 cells, but the table has 2 columns"),
+    "too many cells": (
+        "a.tsv",
+        "text\tlabel\na\t1\nb\t1\t2\nc\t3\n",
+        3,
+        "3 cells, but the table has 2 columns",
+    ),
     "empty text": ("a.csv", "text,label\na,1\n  ,2\nc,3\n", 3, "the text is empty"),
     "empty label": ("a.csv", "text,label\na,1\nb,\nc,3\n", 3, "the label is empty"),
     "broken JSON": ("a.jsonl", A + '{"text": \n' + C, 2, "not valid JSON"),
@@ -287,7 +332,12 @@ BAD_ROWS = {
     "list of labels": ("a.jsonl", A + '{"text": "b", "label": ["x"]}\n' + C, 2, "is a list"),
     "half a character": ("a.jsonl", A + '{"text": "\\ud83d", "label": 2}\n' + C, 2, "half a character"),
     "long csv line": ("a.csv", "text,label\na,1\n" + "b" * 2000 + ",2\nc,3\n", 3, "more than 1,000 bytes"),
-    "long tsv line": ("a.tsv", "text\tlabel\na\t1\n" + "b" * 2000 + "\t2\nc\t3\n", 3, "more than 1,000 bytes"),
+    "long tsv line": (
+        "a.tsv",
+        "text\tlabel\na\t1\n" + "b" * 2000 + "\t2\nc\t3\n",
+        3,
+        "more than 1,000 bytes",
+    ),
     "long JSON line": ("a.jsonl", A + '{"x": "' + "b" * 2000 + '"}\n' + C, 2, "more than 1,000 bytes"),
 }
 

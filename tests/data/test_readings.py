@@ -17,7 +17,13 @@ from seqlab.data.store import Ragged
 from seqlab.data.text import EOS, SEP, UNK, WORD, Bpe, Characters, Words
 from seqlab.errors import UserError
 
-TEXTS = ["The cat sat. It slept!", "a dog and a cat", "the dog slept on the mat<br />it was a dog's mat", "it sat", "A cat?"]
+TEXTS = [
+    "The cat sat. It slept!",
+    "a dog and a cat",
+    "the dog slept on the mat<br />it was a dog's mat",
+    "it sat",
+    "A cat?",
+]
 OTHERS = ["one two three", "the cat", "it", "on the mat it sat. Then it slept. Then the end", "x"]
 CONFIG = DataConfig(tokens=Words(least=1), length=6, sentences=3, sentence_length=3, word_length=4)
 
@@ -33,7 +39,9 @@ def shape(pieces):
 
 @pytest.mark.parametrize("pair", [False, True])
 @pytest.mark.parametrize("reads", READINGS)
-def test_a_reading_saved_and_loaded_gives_the_same_fields_and_its_pieces_stand_beside_them(reads, pair, tmp_path):
+def test_a_reading_saved_and_loaded_gives_the_same_fields_and_its_pieces_stand_beside_them(
+    reads, pair, tmp_path
+):
     one = trained(reads, pair=pair)
     one.save(tmp_path)
     two = reading(reads, CONFIG, outputs=2).load(tmp_path)
@@ -51,7 +59,9 @@ def test_a_reading_saved_and_loaded_gives_the_same_fields_and_its_pieces_stand_b
     first = next(iter(fields.values()))
     for number, text in enumerate(TEXTS):
         row = first.row(number)
-        assert shape(one.pieces(text, OTHERS[number] if pair else None)) == (shape(row) if reads == "sentences" else [len(row)])
+        assert shape(one.pieces(text, OTHERS[number] if pair else None)) == (
+            shape(row) if reads == "sentences" else [len(row)]
+        )
 
 
 def test_a_text_for_which_another_is_written_is_read_whole_with_its_end():
@@ -81,18 +91,24 @@ def test_of_a_long_text_a_third_comes_from_the_head_and_the_rest_from_the_tail()
 
     one = trained("tokens")
     encoded = one.encode(TEXTS)
-    assert encoded.cut == 2 and encoded.fields["text"].sizes().max() == 6    # "The cat sat. It slept!" has 7 pieces
+    assert (
+        encoded.cut == 2 and encoded.fields["text"].sizes().max() == 6
+    )  # "The cat sat. It slept!" has 7 pieces
     assert one.pieces(TEXTS[0]) == [["The", "cat", ".", "It", "slept", "!"]]
 
 
-@given(st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=5), st.integers(3, 14))
+@given(
+    st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=5), st.integers(3, 14)
+)
 @settings(deadline=None)
 def test_a_pair_is_text_mark_text_and_each_gets_its_share(sizes, length):
     config = DataConfig(tokens=Words(least=1), length=length)
     one = reading("tokens", config).train(["a b"])
     a, b = one.tokenizer.ids(["a", "b"])
 
-    encoded = one.encode([" ".join("a" * size) for size, _ in sizes], [" ".join("b" * size) for _, size in sizes])
+    encoded = one.encode(
+        [" ".join("a" * size) for size, _ in sizes], [" ".join("b" * size) for _, size in sizes]
+    )
 
     for number, (size, size2) in enumerate(sizes):
         row, segments = encoded.fields["text"].row(number), encoded.fields["segments"].row(number)
@@ -131,17 +147,21 @@ def test_words_come_with_their_characters_as_written():
 
     assert fields["text"].row(0) == one.tokenizer.ids(["the", "cat"])
     spelt = [[one.characters.decode([number]) for number in word] for word in fields["characters"].row(0)]
-    assert spelt == [["T", "h", "e"], ["", "a", "t"]]          # no capital C was in the training texts
-    assert shape(fields["characters"].row(1)) == [4]           # data.word_length
+    assert spelt == [["T", "h", "e"], ["", "a", "t"]]  # no capital C was in the training texts
+    assert shape(fields["characters"].row(1)) == [4]  # data.word_length
 
 
-# Grams ---------------------------------------------------------------------------------------------------------
+# Grams ------------------------------------------------------------------------------------------------------
 
-MANY = [" ".join(np.random.default_rng(seed).choice([*"abcdefghijklmnop", "don't", "É", "!"], size=12)) for seed in range(40)]
+MANY = [
+    " ".join(np.random.default_rng(seed).choice([*"abcdefghijklmnop", "don't", "É", "!"], size=12))
+    for seed in range(40)
+]
 
 
 def test_grams_weigh_what_scikit_learn_says():
-    """TfidfVectorizer with sublinear counts, 1-2-grams and min_df 2 is the reference; with 2^16 buckets nothing collides here."""
+    """TfidfVectorizer with sublinear counts, 1-2-grams and min_df 2 is the reference; with 2^16 buckets
+    nothing collides here."""
     theirs = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2, token_pattern=WORD["marks"])
     expected = theirs.fit_transform(MANY)
     grams = Grams.train(MANY, outputs=2)
@@ -151,7 +171,9 @@ def test_grams_weigh_what_scikit_learn_says():
     assert grams.size - 1 == len(theirs.vocabulary_)
     for row, text in enumerate(MANY):
         ours = dict(zip(grams.names(text), weights.row(row), strict=True))
-        column = {gram: expected[row, place] for gram, place in theirs.vocabulary_.items() if expected[row, place]}
+        column = {
+            gram: expected[row, place] for gram, place in theirs.vocabulary_.items() if expected[row, place]
+        }
         assert ours.keys() == column.keys()
         np.testing.assert_allclose([ours[gram] for gram in column], list(column.values()), rtol=1e-5)
         assert len(set(numbers.row(row))) == len(numbers.row(row))
@@ -185,15 +207,18 @@ def test_a_text_without_a_known_gram_weighs_nothing():
 
 
 def test_buckets_follow_the_data_and_the_number_of_classes():
-    texts = [f"w{number} v{number * 7}" for number in range(30_000)]    # 90,000 different grams
+    texts = [f"w{number} v{number * 7}" for number in range(30_000)]  # 90,000 different grams
 
     assert len(Grams.train(MANY, 2).idf) == 2**16
-    assert len(Grams.train(texts, 2).idf) == 2**18                      # twice 90,000, rounded up
-    assert len(Grams.train(texts, 100).idf) == 2**16                    # 2^16 × 100 < 2^23
+    assert len(Grams.train(texts, 2).idf) == 2**18  # twice 90,000, rounded up
+    assert len(Grams.train(texts, 100).idf) == 2**16  # 2^16 × 100 < 2^23
 
 
 def test_another_process_hashes_alike():
-    code = "from seqlab.data.grams import Grams; print(Grams.train(['a b', 'a b', 'c'], 2).idf.nonzero()[0].tolist())"
+    code = (
+        "from seqlab.data.grams import Grams; print(Grams.train(['a b', 'a b', 'c'],"
+        " 2).idf.nonzero()[0].tolist())"
+    )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
     assert said.strip() == str(Grams.train(["a b", "a b", "c"], 2).idf.nonzero()[0].tolist())

@@ -1,4 +1,5 @@
-"""Pairs of texts: read from two files or a table, with the right line for every fault, and looked over before training."""
+"""Pairs of texts: read from two files or a table, with the right line for every fault, and looked over before
+training."""
 
 import gzip
 
@@ -29,7 +30,9 @@ def write(path, text):
 
 
 def joined(folder, source, target, names=("a.en", "a.fr")):
-    return ",".join(str(write(folder / name, text)) for name, text in zip(names, (source, target), strict=True))
+    return ",".join(
+        str(write(folder / name, text)) for name, text in zip(names, (source, target), strict=True)
+    )
 
 
 def table(name, roles=ROLES, **told):
@@ -40,7 +43,7 @@ def pairs(name, **told):
     return [(row.cells["source"], row.cells["target"]) for row in table(name, **told).rows()]
 
 
-# Two files -----------------------------------------------------------------------------------------------------------
+# Two files --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("names", [("a.en", "a.fr"), ("a.en.gz", "a.fr.gz"), ("source", "target.csv")])
@@ -51,7 +54,7 @@ def test_lines_of_two_files_belong_together_whatever_their_names(tmp_path, names
 
     assert [row.cells["source"] for row in rows] == ["one, two", "three", "four"]
     assert [row.cells["target"] for row in rows] == ["un\tdeux", "trois", "quatre"]
-    assert [row.place.line for row in rows] == [1, 2, 4]                       # a line that is empty in both is none
+    assert [row.place.line for row in rows] == [1, 2, 4]  # a line that is empty in both is none
 
 
 @pytest.mark.parametrize(("more", "less"), [("a.en", "a.fr"), ("a.fr", "a.en")])
@@ -99,7 +102,7 @@ def test_a_comma_joins_two_files_that_are_there(tmp_path):
         table(f"{here},{here},{here}")
     with pytest.raises(UserError, match=r"b,c: there is no such file"):
         table(tmp_path / "b,c")
-    both = write(tmp_path / "x,y.tsv", "a\tb\n")                               # a file whose name has a comma is one file
+    both = write(tmp_path / "x,y.tsv", "a\tb\n")  # a file whose name has a comma is one file
     assert pairs(both) == [("a", "b")]
 
 
@@ -110,21 +113,25 @@ def test_other_tasks_refuse_two_files(tmp_path):
     assert "put a space between them" in caught.value.fix
 
 
-# Tables --------------------------------------------------------------------------------------------------------------
+# Tables -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
         ("a.tsv", "Go.\tVa !\nHi.\tSalut !\n", [("Go.", "Va !"), ("Hi.", "Salut !")]),
-        ("a.tsv", "text\ttexte\nword\tmot\n", [("text", "texte"), ("word", "mot")]),          # a usual name is a word, too
+        (
+            "a.tsv",
+            "text\ttexte\nword\tmot\n",
+            [("text", "texte"), ("word", "mot")],
+        ),  # a usual name is a word, too
         ("a.tsv", "Go.\tVa !\tCC-BY\nHi.\tSalut !\tCC-BY\n", [("Go.", "Va !"), ("Hi.", "Salut !")]),
         ("a.csv", "1,one\n2,two\n3,three\n", [("1", "one"), ("2", "two"), ("3", "three")]),
         ("a.csv", "French,English\nVa,Go\n", [("Go", "Va")]),
         ("a.csv", "id,target,source\n7,Va,Go\n", [("Go", "Va")]),
         ("a.jsonl", '{"en": "Go", "fr": "Va"}\n', [("Go", "Va")]),
-        ("a.jsonl", '{"fr": "Va", "nl": "Ga"}\n', [("Ga", "Va")]),                            # one name known: the other is it
-        ("a.jsonl", '{"x": "Go", "y": "Va", "z": "?"}\n', [("Go", "Va")]),                    # none known: the first two
+        ("a.jsonl", '{"fr": "Va", "nl": "Ga"}\n', [("Ga", "Va")]),  # one name known: the other is it
+        ("a.jsonl", '{"x": "Go", "y": "Va", "z": "?"}\n', [("Go", "Va")]),  # none known: the first two
     ],
 )
 def test_columns_are_found_by_their_names_or_are_the_first_two(tmp_path, name, content, expected):
@@ -150,7 +157,11 @@ def test_lines_of_text_are_sources_alone(tmp_path):
     path = write(tmp_path / "a.txt", "Go.\nHi, you.\n")
     with pytest.raises(UserError) as caught:
         pairs(path)
-    assert "no target" in caught.value.what and ".tsv" in caught.value.fix and "train.en,train.fr" in caught.value.fix
+    assert (
+        "no target" in caught.value.what
+        and ".tsv" in caught.value.fix
+        and "train.en,train.fr" in caught.value.fix
+    )
     assert [row.cells for row in table(path, (SOURCE,))] == [{"source": "Go."}, {"source": "Hi, you."}]
     only = write(tmp_path / "a.csv", "id,source\n1,Go.\n")
     assert [row.cells for row in table(only, (SOURCE,))] == [{"source": "Go."}]
@@ -159,10 +170,13 @@ def test_lines_of_text_are_sources_alone(tmp_path):
 def test_an_empty_cell_is_a_fault_of_its_line(tmp_path):
     path = write(tmp_path / "a.tsv", "Go\tVa\nHi\t\n\tSalut\n")
     faults = [row for row in table(path) if not isinstance(row, Row)]
-    assert [(bad.place.line, bad.what) for bad in faults] == [(2, "the target is empty."), (3, "the source is empty.")]
+    assert [(bad.place.line, bad.what) for bad in faults] == [
+        (2, "the target is empty."),
+        (3, "the source is empty."),
+    ]
 
 
-# The survey ----------------------------------------------------------------------------------------------------------
+# The survey -------------------------------------------------------------------------------------------------
 
 LONG = "a sentence that goes on for quite a while before it ends"
 
@@ -204,16 +218,21 @@ def test_copies_repeats_and_several_targets_are_told(tmp_path):
     found = surveyed(tmp_path, train=rows)
 
     [copies] = said(found, "warning")
-    assert "train.tsv:2: train: in 2 rows (25.0 %) the target is the source itself, as at" in copies and "train.tsv:6" in copies
+    assert (
+        "train.tsv:2: train: in 2 rows (25.0 %) the target is the source itself, as at" in copies
+        and "train.tsv:6" in copies
+    )
     repeats, several = said(found, "note")
     assert "in 1 row (12.5 %) an earlier pair comes again" in repeats and "for 1 of the sources" in several
 
 
 def test_sides_whose_lengths_do_not_belong_together_are_told(tmp_path):
     rows = [(f"{LONG} {number}", f"{LONG} {number} !") for number in range(20)]
-    found = surveyed(tmp_path, train=[*rows, ("short", LONG), (LONG * 2, "a few words"), ("yes", "of course, why not?")])
+    found = surveyed(
+        tmp_path, train=[*rows, ("short", LONG), (LONG * 2, "a few words"), ("yes", "of course, why not?")]
+    )
 
-    assert far_apart(found) == {20, 21}                                        # the last is short on both sides
+    assert far_apart(found) == {20, 21}  # the last is short on both sides
     assert any("train.tsv:21" in warning and "far longer" in warning for warning in said(found, "warning"))
 
 
@@ -221,7 +240,7 @@ def test_lengths_that_never_belonged_together_are_no_warning(tmp_path):
     """Questions and answers: the spread of the ratios is wide, so a wide one is nothing special."""
     draw = np.random.default_rng(0)
     rows = [(f"{number} " + "w " * int(one), f"{number} " + "v " * int(two)) for number, (one, two) in
-            enumerate(np.exp(draw.normal(3, 1, (200, 2))))]    # fmt: skip
+            enumerate(np.exp(draw.normal(3, 1, (200, 2))))]  # fmt: skip
     found = surveyed(tmp_path, train=rows)
 
     assert not far_apart(found) and not said(found, "warning")
@@ -231,15 +250,21 @@ def test_splits_that_share_sources_and_long_pairs_are_told(tmp_path):
     rows = [("a b c", "x"), ("d", "y y y y"), ("e", "z"), ("f", "z")]
     found = surveyed(tmp_path, length=3, train=rows, valid=[("e", "other"), ("g", "z")])
 
-    assert any("valid.tsv:1: 1 row of valid is also in train" in warning for warning in said(found, "warning"))
-    assert any("train.tsv:2: train: in 1 row (25.0 %) a side has more than 3 words" in note for note in said(found, "note"))
+    assert any(
+        "valid.tsv:1: 1 row of valid is also in train" in warning for warning in said(found, "warning")
+    )
+    assert any(
+        "train.tsv:2: train: in 1 row (25.0 %) a side has more than 3 words" in note
+        for note in said(found, "note")
+    )
 
 
 def test_faults_of_one_side_are_kept_with_their_lines(tmp_path):
     found = surveyed(tmp_path, train=[("a", "x"), ("", "y"), ("c", ""), ("d", "w")])
 
     assert [error.partition("train.tsv:")[2] for error in said(found, "error")] == [
-        "2: the source is empty.", "3: the target is empty.",
+        "2: the source is empty.",
+        "3: the target is empty.",
     ]
 
 
@@ -262,7 +287,7 @@ def test_of_two_files_no_columns_are_told(tmp_path):
     assert lines[0].startswith("train: 3 pairs in ") and lines[1].startswith("  source: half have up to 1,")
 
 
-# What becomes of them ------------------------------------------------------------------------------------------------
+# What becomes of them ---------------------------------------------------------------------------------------
 
 NOTHING = Store({}, {})
 
@@ -273,7 +298,9 @@ def test_marks_stand_around_every_row(rows):
     assert [found.row(place) for place in range(len(rows))] == [[5, *row, 6] for row in rows]
 
 
-@given(st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=80), st.integers(1, 500))
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=80), st.integers(1, 500)
+)
 @settings(deadline=None)
 def test_every_pair_comes_once_an_epoch_within_the_budget_on_both_sides(sizes, budget):
     written, read = np.array(sizes).T
@@ -284,7 +311,8 @@ def test_every_pair_comes_once_an_epoch_within_the_budget_on_both_sides(sizes, b
 
 
 def test_pairs_are_batched_by_both_lengths():
-    """Lengths spread as they are in translations; batched by the longer side alone there is nearly twice the padding."""
+    """Lengths spread as they are in translations; batched by the longer side alone there is nearly twice the
+    padding."""
     draw = np.random.default_rng(0)
     read = draw.integers(5, 40, 20_000)
     written = np.maximum(1, np.rint(read * np.exp(draw.normal(0.1, 0.15, len(read))))).astype(np.int64)
@@ -299,7 +327,11 @@ def test_pairs_are_batched_by_both_lengths():
 
 def test_equal_sources_are_one_item_with_several_references():
     items = Items.of(NOTHING, [("a", "x"), ("b", "y"), (" a ", "z"), ("a", "x")])
-    assert items.sources == ["a", "b"] and items.references == [["x", "z", "x"], ["y"]] and items.rows.tolist() == [0, 1]
+    assert (
+        items.sources == ["a", "b"]
+        and items.references == [["x", "z", "x"], ["y"]]
+        and items.rows.tolist() == [0, 1]
+    )
     assert items.some(1).sources == ["a"] and items.some(9).sources == ["a", "b"]
     many = Items.of(NOTHING, ((str(number), "x") for number in range(100))).some(3)
     assert many.sources == ["0", "50", "99"] and many.rows.tolist() == [0, 50, 99]

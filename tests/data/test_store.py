@@ -28,7 +28,9 @@ NESTED = st.lists(ROWS, min_size=1, max_size=5)
 
 def nested(documents):
     inner = Ragged.of([row for document in documents for row in document], np.int64)
-    return Ragged(inner.values, inner.offsets, offsets_of(np.array([len(document) for document in documents])))
+    return Ragged(
+        inner.values, inner.offsets, offsets_of(np.array([len(document) for document in documents]))
+    )
 
 
 def contents(ragged):
@@ -48,7 +50,9 @@ def test_rows_can_be_taken_joined_and_padded(rows, data):
     assert contents(concatenate([ragged, ragged])) == rows + rows
     assert ragged.sizes().tolist() == [len(row) for row in rows]
     assert isinstance(batch, Seq) and batch.values.dtype == torch.int64
-    assert [row[mask].tolist() for row, mask in zip(batch.values, batch.mask, strict=True)] == [rows[number] for number in chosen]
+    assert [row[mask].tolist() for row, mask in zip(batch.values, batch.mask, strict=True)] == [
+        rows[number] for number in chosen
+    ]
     assert not batch.values[~batch.mask].any()
 
 
@@ -98,7 +102,9 @@ def test_a_store_gives_back_what_was_written_in_chunks(tmp_path_factory, chunks)
 def test_numbers_are_kept_in_the_smallest_type_that_fits_them_all(tmp_path):
     with StoreWriter(tmp_path / "store") as writer:
         for largest in (200, 60_000, 3, 70_000):
-            writer.append({"text": Ragged.of([[1, largest]], np.int64), "segments": Ragged.of([[0, 1]], np.int64)}, {})
+            writer.append(
+                {"text": Ragged.of([[1, largest]], np.int64), "segments": Ragged.of([[0, 1]], np.int64)}, {}
+            )
 
     store = Store.open(tmp_path / "store")
 
@@ -140,7 +146,7 @@ def test_a_cached_store_is_written_once_and_the_oldest_go_first(tmp_path, monkey
     assert len(written) == 2
 
     forget_old(tmp_path / "stores", most=0)
-    assert [path.name for path in (tmp_path / "stores").iterdir()] == ["one"]    # used last, so it stays
+    assert [path.name for path in (tmp_path / "stores").iterdir()] == ["one"]  # used last, so it stays
 
 
 def test_another_process_may_have_been_first(tmp_path):

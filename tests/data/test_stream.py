@@ -32,7 +32,7 @@ from seqlab.errors import UserError
 from seqlab.tasks.generate import Generate
 from seqlab.tasks.prepare import Files
 
-PROSE = 'He said: "well, it\'s (a) well-known thing", and left... Why? I\'m here.\n\n\tThe end\n' * 3
+PROSE = "He said: \"well, it's (a) well-known thing\", and left... Why? I'm here.\n\n\tThe end\n" * 3
 
 
 def written(folder, **files):
@@ -45,14 +45,21 @@ def read(names, **told):
     return [row.cells["text"] for row in RunningTable(names, DataConfig(**told)).rows()]
 
 
-# Files ---------------------------------------------------------------------------------------------------------------
+# Files ------------------------------------------------------------------------------------------------------
 
 
 def test_all_files_are_one_text_with_its_line_ends(tmp_path):
     names = written(tmp_path, a="one\r\n\r\ntwo", b=gzip.compress(b"three\n"), c="last line, without an end")
 
     assert "".join(read(names)) == "one\n\ntwo\nthree\nlast line, without an end"
-    assert [row.place.line for row in RunningTable(names, DataConfig()) if isinstance(row, Row)] == [1, 2, 3, 3, 1, 1]
+    assert [row.place.line for row in RunningTable(names, DataConfig()) if isinstance(row, Row)] == [
+        1,
+        2,
+        3,
+        3,
+        1,
+        1,
+    ]
 
 
 @given(st.text(alphabet="ab \n", max_size=300), st.integers(4, 40))
@@ -83,10 +90,12 @@ def test_the_last_tenth_is_held_out_as_a_block():
     assert held[-20:].all()
 
 
-# Ids -----------------------------------------------------------------------------------------------------------------
+# Ids --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tokens", [Characters(), Bpe(vocabulary=300), Words(split="spaces", lower=False, least=1)])
+@pytest.mark.parametrize(
+    "tokens", [Characters(), Bpe(vocabulary=300), Words(split="spaces", lower=False, least=1)]
+)
 def test_a_text_comes_back_from_its_ids_with_its_lines(tokens):
     tokenizer = tokens.train(split_text(PROSE))
     ids = encode_text(tokenizer, PROSE)
@@ -104,7 +113,7 @@ def test_words_and_marks_are_joined_as_a_person_writes_them():
     lines = encode_pieces(tokenizer, split_text(PROSE))
 
     assert not keeps_lines(tokenizer)
-    assert lines.sizes()[1] == 0    # a blank line
+    assert lines.sizes()[1] == 0  # a blank line
     assert tokenizer.decode([opening_of(tokenizer)]) == "."
     assert tokenizer.decode(lines.row(0)) == PROSE.split("\n")[0]
 
@@ -114,7 +123,9 @@ def test_pretokenised_text_keeps_its_words_and_each_line_end_is_one():
     tokenizer = Words(split="spaces", lower=False, least=1).train(lines)
 
     assert tokenizer.encode(lines).sizes().tolist() == [5, 1, 7]
-    assert tokenizer.decode(tokenizer.encode(lines).values.tolist()) == "= Robert <unk> =\n\nhe was , 2 @-@ 3\n"
+    assert (
+        tokenizer.decode(tokenizer.encode(lines).values.tolist()) == "= Robert <unk> =\n\nhe was , 2 @-@ 3\n"
+    )
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=5), st.booleans())
@@ -138,14 +149,18 @@ def test_a_loaded_tokenizer_joins_and_cuts_like_the_trained_one(tmp_path):
         assert loaded.decode(ids.tolist()) == tokenizer.decode(ids.tolist())
 
 
-# Batches -------------------------------------------------------------------------------------------------------------
+# Batches ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("length", "context", "rows"), [(1000, 16, 4), (997, 32, 7), (50, 64, 8), (64, 16, 100)])
+@pytest.mark.parametrize(
+    ("length", "context", "rows"), [(1000, 16, 4), (997, 32, 7), (50, 64, 8), (64, 16, 100)]
+)
 def test_every_row_of_a_stream_goes_on_where_it_ended_and_all_text_is_read_once(length, context, rows):
     plan = Streams(length, context, rows, seed=3)
     batches = plan.epoch(0)
-    seen = np.concatenate([(row[START] + np.arange(row[WIDTH])) % length for batch in batches for row in batch])
+    seen = np.concatenate(
+        [(row[START] + np.arange(row[WIDTH])) % length for batch in batches for row in batch]
+    )
 
     assert plan.carries
     assert len(np.unique(seen)) == len(seen) >= length - plan.rows
@@ -154,7 +169,7 @@ def test_every_row_of_a_stream_goes_on_where_it_ended_and_all_text_is_read_once(
     for before, after in itertools.pairwise(batches):
         np.testing.assert_array_equal((before[:, START] + before[:, WIDTH]) % length, after[:, START])
     widths = [batch[0, WIDTH] for batch in batches]
-    assert max(widths) - min(widths) <= 1    # no step is much smaller than the others
+    assert max(widths) - min(widths) <= 1  # no step is much smaller than the others
 
 
 @pytest.mark.parametrize(("length", "context", "rows"), [(1000, 16, 4), (997, 32, 7), (50, 64, 8)])
@@ -185,10 +200,14 @@ def test_a_stretch_begins_with_the_id_before_it():
     ids = np.arange(100, 150)
     found = stretches(ids, np.array([[0, 3, 0], [10, 3, 0], [48, 3, 0]]), opening=7)
 
-    assert found.tolist() == [[7, 100, 101, 102], [109, 110, 111, 112], [147, 148, 149, 100]]    # the text is a ring
+    assert found.tolist() == [
+        [7, 100, 101, 102],
+        [109, 110, 111, 112],
+        [147, 148, 149, 100],
+    ]  # the text is a ring
 
 
-# What is told about it -----------------------------------------------------------------------------------------------
+# What is told about it --------------------------------------------------------------------------------------
 
 
 def told(tmp_path, **files):
@@ -201,24 +220,34 @@ def errors(found):
 
 
 def test_odd_characters_are_told_with_their_line(tmp_path):
-    found = told(tmp_path, train="plain text, line after line\n" * 60 + "a bell \x07 and a lost sign \ufffd\n")
+    found = told(
+        tmp_path, train="plain text, line after line\n" * 60 + "a bell \x07 and a lost sign \ufffd\n"
+    )
     odd = next(problem for problem in found.problems if "odd characters" in problem.what)
 
-    assert str(odd).startswith(f"{tmp_path / 'train.txt'}:61: train: there are odd characters: U+0007 (1 time), U+FFFD (1 time)")
+    assert str(odd).startswith(
+        f"{tmp_path / 'train.txt'}:61: train: there are odd characters: U+0007 (1 time), U+FFFD (1 time)"
+    )
 
 
 def test_lines_that_stand_in_both_texts_are_told_if_they_are_long(tmp_path):
-    own = "".join(f"this line with the number {number} stands in one of the texts alone\n" for number in range(50))
+    own = "".join(
+        f"this line with the number {number} stands in one of the texts alone\n" for number in range(50)
+    )
     line = "a long line, of which nobody would think that it stands there twice\n"
     found = told(tmp_path, train=own + line, valid="short\n" * 90 + line)
     leak = next(problem for problem in found.problems if "also in train" in problem.what)
 
     assert leak.severity == "warning"
-    assert str(leak).startswith(f"{tmp_path / 'valid.txt'}:91: 100.0 % of the lines of valid with 40 and more characters")
+    assert str(leak).startswith(
+        f"{tmp_path / 'valid.txt'}:91: 100.0 % of the lines of valid with 40 and more characters"
+    )
 
 
 def test_lines_that_are_held_out_and_also_learnt_from_are_told(tmp_path):
-    lines = [f"this line with the number {number:03} stands in this one text alone\n" for number in range(100)]
+    lines = [
+        f"this line with the number {number:03} stands in this one text alone\n" for number in range(100)
+    ]
     clean = told(tmp_path, train="".join(lines))
     twice = told(tmp_path, train="".join([*lines[:95], *lines[:5]]))
 
@@ -237,7 +266,10 @@ def test_the_lines_of_a_survey_count_characters_words_and_lines(tmp_path):
     assert lines.startswith("task.flow is text: running text, line ends included\n")
     assert "train: 500 lines in" in lines and "3,000 characters, 1,000 words" in lines
     assert "4 different characters; the commonest: a 33.3 %, b 33.3 %, space 16.7 %, line end 16.7 %" in lines
-    assert f"held out for validation: the text from {tmp_path / 'train.txt'}:451 on, 10.0 % of the characters" in lines
+    assert (
+        f"held out for validation: the text from {tmp_path / 'train.txt'}:451 on, 10.0 % of the characters"
+        in lines
+    )
 
 
 def test_rows_of_a_table_are_texts_of_their_own(tmp_path):
@@ -255,7 +287,9 @@ def test_rows_of_a_table_are_texts_of_their_own(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(("text", "wanted"), [("short\n", "too little text: 6 characters"), ("x" * 3000, "none can be held")])
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("short\n", "too little text: 6 characters"), ("x" * 3000, "none can be held")]
+)
 def test_too_little_text_is_an_error(tmp_path, text, wanted):
     [error] = errors(told(tmp_path, train=text))
 

@@ -45,7 +45,7 @@ def test_rows_lengths_and_labels_are_counted(tmp_path):
     found = files(tmp_path, train="a b,10\nc d e f,9\ng,10\nh,10\n", valid="x y,9\n")
 
     assert (found.train.rows, found.splits["valid"].rows) == (4, 1)
-    assert learnt(found) == {"9": 1, "10": 3} and list(learnt(found)) == ["9", "10"]    # numbers by size
+    assert learnt(found) == {"9": 1, "10": 3} and list(learnt(found)) == ["9", "10"]  # numbers by size
     text, _ = found.fields
     assert found.train.looks["text"].words.tolist() == [2, 4, 1, 1] and text.words(found.train) == 2
     assert found.characters == 12 and (found.size.rows, found.size.words, found.size.characters) == (4, 2, 12)
@@ -57,7 +57,9 @@ def test_rows_lengths_and_labels_are_counted(tmp_path):
     assert f"  words: {words} ({tmp_path / 'train.csv'}:3)" in lines
     counts = [line.split() for line in lines if "%  █" in line]
     assert [(label, count, share) for label, count, share, *_ in counts] == [
-        ("9", "1", "25.0"), ("10", "3", "75.0"), ("9", "1", "100.0"),
+        ("9", "1", "25.0"),
+        ("10", "3", "75.0"),
+        ("9", "1", "100.0"),
     ]
 
 
@@ -177,19 +179,23 @@ def test_the_same_texts_are_held_out_in_whatever_order(numbers, random):
     mask, shuffled = held_out(hashes), held_out(hashes[order])
 
     assert (mask[order] == shuffled).all()
-    assert not set(hashes[mask]) & set(hashes[~mask])          # equal texts on one side
+    assert not set(hashes[mask]) & set(hashes[~mask])  # equal texts on one side
     assert (~mask).any()
 
 
 def test_a_tenth_is_held_out_at_most_two_thousand_and_no_label_is_lost():
     hashes = np.array([text_hash(str(number)) for number in range(1000)], np.uint64)
     labels = np.zeros(1000, np.int64)
-    labels[hashes.argmin()] = 1                                # the only row of its label would be held out first
+    labels[hashes.argmin()] = 1  # the only row of its label would be held out first
 
     assert held_out(hashes).sum() == 100
     assert held_out(hashes, most=20).sum() == 20
-    assert held_out(hashes, labels=labels).sum() == 99 and not held_out(hashes, labels=labels)[hashes.argmin()]
-    assert (held_out(hashes)[:900] >= held_out(hashes[:900])).mean() > 0.95    # more rows, nearly the same choice
+    assert (
+        held_out(hashes, labels=labels).sum() == 99 and not held_out(hashes, labels=labels)[hashes.argmin()]
+    )
+    assert (
+        held_out(hashes)[:900] >= held_out(hashes[:900])
+    ).mean() > 0.95  # more rows, nearly the same choice
 
 
 def test_the_built_in_words_have_their_stress_and_fall_into_fixed_tables(tmp_path):
@@ -211,7 +217,12 @@ def test_the_built_in_words_have_all_their_sounds_on_one_side_of_the_split(tmp_p
     assert not any(character.isdigit() for _, sounds in rows for character in sounds)
     tables = [path.read_text().splitlines()[1:] for path in write_sound_tables(tmp_path)]
     words = [{line.split(",")[0] for line in table} for table in tables]
-    assert sum(map(len, tables)) == len(rows) and not words[0] & words[1] and not words[0] & words[2] and not words[1] & words[2]
+    assert (
+        sum(map(len, tables)) == len(rows)
+        and not words[0] & words[1]
+        and not words[0] & words[2]
+        and not words[1] & words[2]
+    )
     assert 0.92 < len(tables[0]) / len(rows) < 0.94 and 0.04 < len(tables[2]) / len(rows) < 0.06
 
 

@@ -18,14 +18,19 @@ from seqlab.data.text import SPECIAL, UNK, Bpe, Characters, FromRun, Tokenizer, 
 from seqlab.errors import UserError
 
 LINES = [
-    "The old man said: it's a fine film!", "It's not a film, it is THE film.", "naïve café — 10 years, 3.5 stars",
-    "What a film<br />what an end", "the end of the old film", "a film of ten years", "don't say it's the end",
+    "The old man said: it's a fine film!",
+    "It's not a film, it is THE film.",
+    "naïve café — 10 years, 3.5 stars",
+    "What a film<br />what an end",
+    "the end of the old film",
+    "a film of ten years",
+    "don't say it's the end",
 ]
 SMALL = {"bpe": Bpe(vocabulary=300), "unigram": Unigram(vocabulary=60)}
 
 
 def trained(kind):
-    if kind == "run":    # the tokenizer of another run, whatever the texts here
+    if kind == "run":  # the tokenizer of another run, whatever the texts here
         with tempfile.TemporaryDirectory() as folder:
             Words().train(iter(LINES)).save(Path(folder) / "tokenizer.json")
             return FromRun(folder=folder).train(iter(()))
@@ -63,7 +68,10 @@ def test_another_process_trains_the_same_tokenizers():
         "kinds = [Words(), Characters(), Bpe(vocabulary=300), Unigram(vocabulary=25)]\n"
         "print([hashlib.sha256(kind.train(lines).inner.to_str().encode()).hexdigest() for kind in kinds])"
     )
-    one, two = (subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout for _ in range(2))
+    one, two = (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
 
     assert one == two != ""
 
@@ -105,8 +113,20 @@ def test_byte_level_bpe_knows_every_character(text):
 def test_words_are_lower_case_with_their_apostrophes_and_marks_stand_alone():
     tokenizer = Words(least=1).train(LINES)
 
-    assert tokenizer.pieces("It's THE end<br /><br />(film)?!") == ["It's", "THE", "end", "(", "film", ")", "?", "!"]
-    assert tokenizer.decode(tokenizer.encode(["It's THE end<br />of it"]).values.tolist()) == "it's the end of it"
+    assert tokenizer.pieces("It's THE end<br /><br />(film)?!") == [
+        "It's",
+        "THE",
+        "end",
+        "(",
+        "film",
+        ")",
+        "?",
+        "!",
+    ]
+    assert (
+        tokenizer.decode(tokenizer.encode(["It's THE end<br />of it"]).values.tolist())
+        == "it's the end of it"
+    )
     assert tokenizer.encode(["unheard of"]).values[0] == UNK
 
 
@@ -134,9 +154,14 @@ def test_the_fast_way_to_words_agrees_with_the_library(texts):
 
 def test_words_are_the_ones_the_library_would_train():
     random.seed(0)
-    texts = [" ".join(random.choice(["a", "B", "c'c", "dé", "नमस्ते", "e!", "☃"]) for _ in range(9)) for _ in range(40)]
+    texts = [
+        " ".join(random.choice(["a", "B", "c'c", "dé", "नमस्ते", "e!", "☃"]) for _ in range(9))
+        for _ in range(40)
+    ]
     theirs = text_module._words_model(True, {})
-    trainer = trainers.WordLevelTrainer(vocab_size=10, min_frequency=2, special_tokens=list(SPECIAL), show_progress=False)
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=10, min_frequency=2, special_tokens=list(SPECIAL), show_progress=False
+    )
     theirs.train_from_iterator(texts, trainer)
 
     assert Words(vocabulary=3).train(texts).inner.to_str() == theirs.to_str()

@@ -28,7 +28,8 @@ def random_pairs(many=40):
 
 
 def by_loops(pairs, rounds):
-    """IBM model 1 with nothing as a partner and our nearness, in plain loops: (source or None, target) → chance."""
+    """IBM model 1 with nothing as a partner and our nearness, in plain loops: (source or None, target) →
+    chance."""
     together = {(one, two) for first, second in pairs for two in second for one in (None, *first)}
     many = {one: sum(other == one for other, _ in together) for one, _ in together}
     chance = {(one, two): 1 / many[one] for one, two in together}
@@ -38,11 +39,15 @@ def by_loops(pairs, rounds):
         for first, second in pairs:
             for column, two in enumerate(second):
                 near = [
-                    math.exp(-word_table.NEARNESS * abs((place + 0.5) / len(first) - (column + 0.5) / len(second)))
+                    math.exp(
+                        -word_table.NEARNESS * abs((place + 0.5) / len(first) - (column + 0.5) / len(second))
+                    )
                     for place in range(len(first))
                 ]
                 weights = [word_table.NOTHING, *((1 - word_table.NOTHING) * one / sum(near) for one in near)]
-                joint = [weight * chance[one, two] for weight, one in zip(weights, (None, *first), strict=True)]
+                joint = [
+                    weight * chance[one, two] for weight, one in zip(weights, (None, *first), strict=True)
+                ]
                 likelihood += math.log(sum(joint))
                 for one, part in zip((None, *first), joint, strict=True):
                     used[one, two] += part / sum(joint)
@@ -74,19 +79,44 @@ def test_the_likelihood_never_falls_and_chances_add_up_to_one():
     assert (np.diff(history) >= -1e-9).all() and history[-1] > history[0] + 1
     assert np.bincount(cells.pair // len(cells.targets), chances) == pytest.approx(1)
     assert np.add.reduceat(cells.weight, cells.starts) == pytest.approx(1)
-    assert expect(cells, chances)[0].sum() == pytest.approx(len(cells.starts))    # each target token has one partner
+    assert expect(cells, chances)[0].sum() == pytest.approx(
+        len(cells.starts)
+    )  # each target token has one partner
 
 
 def test_words_find_their_partners_and_unknown_ones_are_copied():
     table = WordTable.train(HOUSE)
-    assert table.translate(["the", "blue", "house", "Paris", "a", "flower"]) == ["la", "bleue", "maison", "Paris", "une", "fleur"]
+    assert table.translate(["the", "blue", "house", "Paris", "a", "flower"]) == [
+        "la",
+        "bleue",
+        "maison",
+        "Paris",
+        "une",
+        "fleur",
+    ]
 
 
 def test_a_letter_that_is_mostly_silent_becomes_nothing():
     """The e at the end has no sound of its own, and targets are shorter than sources by just these."""
     sounds = {"b": "B", "a": "EY", "k": "K", "t": "T", "m": "M", "o": "OW"}
-    words = ["bake", "take", "make", "mate", "bate", "kate", "tome", "mote", "tote", "tok", "bak", "mat", "bot"]
-    table = WordTable.train([(list(word), [sounds[letter] for letter in word if letter != "e"]) for word in words])
+    words = [
+        "bake",
+        "take",
+        "make",
+        "mate",
+        "bate",
+        "kate",
+        "tome",
+        "mote",
+        "tote",
+        "tok",
+        "bak",
+        "mat",
+        "bot",
+    ]
+    table = WordTable.train(
+        [(list(word), [sounds[letter] for letter in word if letter != "e"]) for word in words]
+    )
     assert table.table["e"] is None
     assert table.translate(list("bome")) == ["B", "OW", "M"]
 

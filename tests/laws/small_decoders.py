@@ -26,7 +26,7 @@ MARKS = Marks(start=1, end=2, banned=(0, 1))
 """Ids 0 (padding) and 1 are never written; 3, 4, 5 are words."""
 
 
-# Decoders -------------------------------------------------------------------------------------------------------
+# Decoders ---------------------------------------------------------------------------------------------------
 
 
 class Table(Decoder):
@@ -108,7 +108,9 @@ DECODERS: dict[str, Case] = {
     "recurrent without memory": Case(Recurrent, False),
     "transformer": Case(built(Causal(width=8, bias=True, body=LAYER)), True),
     "transformer without memory": Case(built(Causal(width=8, bias=True, body=LAYER)), False),
-    "transformer rotary": Case(built(Causal(width=8, bias=True, body=replace(LAYER, positions=Rotary()))), True),
+    "transformer rotary": Case(
+        built(Causal(width=8, bias=True, body=replace(LAYER, positions=Rotary()))), True
+    ),
     "lstm that looks": Case(built(Attending(width=8, bias=True, body=Lstm(width=8, layers=2))), True),
     "conv without memory": Case(built(Causal(width=8, bias=True, body=Conv(width=8))), False),
 }
@@ -141,10 +143,12 @@ def found_by(decoder, memory, longest, prefixes=None, **how) -> list[list[Found]
     marks = how.pop("marks", MARKS)
     opening = marks.opening(prefixes or [[]] * len(longest))
     numbers = how.pop("numbers", range(len(longest)))
-    return decode(decoder, memory, opening, config=DecodeConfig(**how), marks=marks, longest=longest, numbers=numbers)
+    return decode(
+        decoder, memory, opening, config=DecodeConfig(**how), marks=marks, longest=longest, numbers=numbers
+    )
 
 
-# The same searches, plainly --------------------------------------------------------------------------------------
+# The same searches, plainly ---------------------------------------------------------------------------------
 
 
 class Plain:
@@ -189,14 +193,17 @@ def plain_beam(plain: Plain, opening: tuple[int, ...], longest: int, beam: int, 
 def every_text(plain: Plain, longest: int, alpha: float) -> list[Found]:
     """All texts that can be written within the limit, best first."""
     words = [id for id in ALLOWED if id != MARKS.end]
-    texts = [(*ids, MARKS.end) for length in range(longest) for ids in itertools.product(words, repeat=length)]
+    texts = [
+        (*ids, MARKS.end) for length in range(longest) for ids in itertools.product(words, repeat=length)
+    ]
     texts += list(itertools.product(words, repeat=longest))
     logp = [sum(plain.next((MARKS.start, *ids[:place]))[id] for place, id in enumerate(ids)) for ids in texts]
     return ranked([as_found(ids, total, alpha) for ids, total in zip(texts, logp, strict=True)])
 
 
 def assert_same(found: list[Found], meant: list[Found]) -> None:
-    """The same texts in the same order; two that are equally likely (the same steps in another order) may change places."""
+    """The same texts in the same order; two that are equally likely (the same steps in another order) may
+    change places."""
     assert [one.finished for one in found] == [one.finished for one in meant]
     for mine, theirs in zip(found, meant, strict=True):
         assert mine.ids == theirs.ids or math.isclose(mine.score, theirs.score, rel_tol=1e-12)

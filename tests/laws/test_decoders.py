@@ -117,11 +117,15 @@ def test_the_memory_is_read(name, slots):
 
 
 def test_who_attends_is_known():
-    """A body with a Transformer, to what is written; and to the memory every decoder that is not told not to."""
+    """A body with a Transformer, to what is written; and to the memory every decoder that is not told not
+    to."""
     for name, slots in CASES:
         config = (WRITERS | LANGUAGE)[name]
         crossing = slots != "none" and getattr(config, "attend", "inside") != "none"
-        assert ((name, slots) in ATTENDING) == (crossing or isinstance(config.body, Transformer | Stack)), (name, slots)
+        assert ((name, slots) in ATTENDING) == (crossing or isinstance(config.body, Transformer | Stack)), (
+            name,
+            slots,
+        )
 
 
 @pytest.mark.parametrize(("name", "slots"), ATTENDING)
@@ -144,13 +148,16 @@ def test_recording_changes_no_answer_and_weights_add_up(name, slots):
 
 @EVERY
 def test_every_parameter_gets_a_gradient(name, slots):
-    """A key bias is exempt: softmax cancels it. So is what looks, where there is one slot to look at: its weight is 1."""
+    """A key bias is exempt: softmax cancels it. So is what looks, where there is one slot to look at: its
+    weight is 1."""
     decoder, fed, read = build(name, slots), ids(), memory(slots)
     states, _ = decoder.advance(fed, decoder.start(read, 3))
     weighted_sum(decoder.answer(states.flatten(0, 1)).scores).backward()
     for parameter, tensor in decoder.named_parameters():
         assert tensor.grad is not None and torch.isfinite(tensor.grad).all(), parameter
-        idle = parameter.endswith("key.bias") or (slots == "one" and ("cross" in parameter or parameter.startswith("look")))
+        idle = parameter.endswith("key.bias") or (
+            slots == "one" and ("cross" in parameter or parameter.startswith("look"))
+        )
         assert idle or tensor.grad.abs().max() > 1e-7, parameter
 
 
@@ -158,4 +165,6 @@ def test_every_parameter_gets_a_gradient(name, slots):
 def test_the_formula_counts_every_parameter(name, slots):
     with torch.device("meta"):
         decoder = (WRITERS | LANGUAGE)[name].build(None if slots == "none" else WIDTH, SYMBOLS)
-    assert sum(cost.parameters for cost in decoder.costs(20)) == sum(tensor.numel() for tensor in decoder.parameters())
+    assert sum(cost.parameters for cost in decoder.costs(20)) == sum(
+        tensor.numel() for tensor in decoder.parameters()
+    )

@@ -32,7 +32,7 @@ from seqlab.errors import UserError
 from seqlab.likelihood import log_probabilities
 from seqlab.seq import Seq, pad
 
-# Search ----------------------------------------------------------------------------------------------------------
+# Search -----------------------------------------------------------------------------------------------------
 
 
 @every_decoder
@@ -54,7 +54,9 @@ def test_a_beam_of_one_is_greedy(name):
 def test_a_beam_that_holds_everything_is_an_exhaustive_search(name, alpha):
     decoder, memory = made(name, rows=2)
     wide = len(ALLOWED) ** 4
-    for row, found in enumerate(found_by(decoder, memory, limits(4, 3), beam=wide, n_best=wide, length_penalty=alpha)):
+    for row, found in enumerate(
+        found_by(decoder, memory, limits(4, 3), beam=wide, n_best=wide, length_penalty=alpha)
+    ):
         meant = every_text(Plain(decoder, row_of(memory, row)), (4, 3)[row], alpha)
         assert_same(found, meant)
 
@@ -72,17 +74,22 @@ def test_stopping_early_never_loses_a_better_text(seed, beam, wanted, alpha, lon
     decoder, memory = made("table", rows=2, seed=seed)
     how = {"beam": beam, "n_best": min(beam, wanted), "length_penalty": alpha}
     for row, found in enumerate(found_by(decoder, memory, limits(longest, 10), **how)):
-        meant = plain_beam(Plain(decoder, row_of(memory, row)), (MARKS.start,), (longest, 10)[row], beam, alpha)
+        meant = plain_beam(
+            Plain(decoder, row_of(memory, row)), (MARKS.start,), (longest, 10)[row], beam, alpha
+        )
         assert_same(found, meant[: how["n_best"]])
 
 
 def test_a_text_that_falls_behind_and_comes_out_ahead_is_found():
-    """[end] has p = 1/2, so log p / 1 = -0.69. The word 3 has p = 1/5 and is then all but certain to go on four times and
+    """[end] has p = 1/2, so log p / 1 = -0.69. The word 3 has p = 1/5 and is then all but certain to go on
+    four times and
     end: log 0.2 / 2 = -0.80 after two ids, but log 0.2 / 6 = -0.27 at the end."""
     decoder, memory = made("table without memory", rows=1)
     with torch.no_grad():
         decoder.table.fill_(-20.0)
-        decoder.table[0, MARKS.start] = torch.tensor([0.1, 0.1, 0.5, 0.2, 0.05, 0.05], dtype=torch.double).log()
+        decoder.table[0, MARKS.start] = torch.tensor(
+            [0.1, 0.1, 0.5, 0.2, 0.05, 0.05], dtype=torch.double
+        ).log()
         for before, last, after in ((1, 3, 4), (3, 4, 5), (4, 5, 3), (5, 3, 5), (3, 5, 2)):
             decoder.table[before, last, after] = 20.0
     ((found,),) = found_by(decoder, memory, limits(10), beam=2)
@@ -91,7 +98,8 @@ def test_a_text_that_falls_behind_and_comes_out_ahead_is_found():
 
 
 def test_the_search_does_stop_early():
-    """With a penalty of 0 a finished text beats whatever is less likely already, so the limit is not reached."""
+    """With a penalty of 0 a finished text beats whatever is less likely already, so the limit is not
+    reached."""
     decoder, memory = made("table", rows=1)
     with torch.no_grad():
         decoder.table[..., MARKS.end] += 2
@@ -108,7 +116,7 @@ def test_batch_mates_and_padding_change_nothing(name):
     longest = limits(*range(12, 0, -1), 12, 7)
     decoder, memory = made(name, rows=len(longest))
     if memory is not None:
-        memory.values[~memory.mask] = 1e3    # what stands at padding means nothing
+        memory.values[~memory.mask] = 1e3  # what stands at padding means nothing
     together = found_by(decoder, memory, longest, beam=3, n_best=3)
     for row in range(len(longest)):
         (alone,) = found_by(decoder, row_of(memory, row), longest[row : row + 1], beam=3, n_best=3)
@@ -128,7 +136,9 @@ def test_the_n_best_are_in_order_and_all_different(name):
 def test_the_score_of_what_was_found_is_what_was_reported(name):
     decoder, memory = made(name, rows=3)
     prefixes = [[3, 4], [4, 4], [5, 3]]
-    for row, found in enumerate(found_by(decoder, memory, limits(2, 5, 8), prefixes, beam=4, n_best=4, length_penalty=0.8)):
+    for row, found in enumerate(
+        found_by(decoder, memory, limits(2, 5, 8), prefixes, beam=4, n_best=4, length_penalty=0.8)
+    ):
         for one in found:
             ids = [MARKS.start, *prefixes[row], *one.ids, *[MARKS.end] * one.finished]
             length = len(ids) - 3
@@ -150,7 +160,8 @@ def test_scoring_ignores_padding(name):
 
 @every_decoder
 def test_a_forced_prefix_is_gone_on_from(name):
-    """The search after a prefix is the search whose first ids are given: they count neither as probability nor as length."""
+    """The search after a prefix is the search whose first ids are given: they count neither as probability
+    nor as length."""
     decoder, memory = made(name, rows=2)
     prefixes = [[3, 5, 3], [4, 4, 4]]
     for row, found in enumerate(found_by(decoder, memory, limits(6, 6), prefixes, beam=4, n_best=4)):
@@ -171,7 +182,8 @@ def test_with_the_end_banned_every_text_has_the_length_of_its_limit(name):
 @pytest.mark.parametrize("how", [{"beam": 2}, {"sample": True}], ids=["beam", "sample"])
 @every_decoder
 def test_training_goes_on_after_decoding(name, how):
-    """What a decoder keeps from decoding, such as a table of positions, can be used where gradients are taken."""
+    """What a decoder keeps from decoding, such as a table of positions, can be used where gradients are
+    taken."""
     decoder, memory = made(name, rows=2)
     whole = decode_all([[0], [1]], lambda rows: found_by(decoder, row_of(memory, rows[0]), limits(9), **how))
     assert len(whole) == 2
@@ -181,7 +193,8 @@ def test_training_goes_on_after_decoding(name, how):
 
 
 @pytest.mark.parametrize(
-    ("width", "symbols", "beam"), [(1, 1000, 1), (4, 1000, 4), (5, 150, 5), (1, 70, 5), (3, 64, 3), (2, 7, 2), (1, 4, 9)]
+    ("width", "symbols", "beam"),
+    [(1, 1000, 1), (4, 1000, 4), (5, 150, 5), (1, 70, 5), (3, 64, 3), (2, 7, 2), (1, 4, 9)],
 )
 def test_picking_by_blocks_finds_the_best(width, symbols, beam):
     scores = torch.randn(3, width, symbols)
@@ -194,19 +207,21 @@ def test_picking_by_blocks_finds_the_best(width, symbols, beam):
     assert (chosen.totals[:, there:] == -torch.inf).all()
 
 
-# Repetition ------------------------------------------------------------------------------------------------------
+# Repetition -------------------------------------------------------------------------------------------------
 
 
 def runs(ids: tuple[int, ...], size: int) -> list[tuple[int, ...]]:
     return [ids[place : place + size] for place in range(len(ids) - size + 1)]
 
 
-@pytest.mark.parametrize("how", [{"beam": 1}, {"beam": 4, "n_best": 4}, {"sample": True}], ids=["greedy", "beam", "sample"])
+@pytest.mark.parametrize(
+    "how", [{"beam": 1}, {"beam": 4, "n_best": 4}, {"sample": True}], ids=["greedy", "beam", "sample"]
+)
 @pytest.mark.parametrize("size", [1, 2, 3])
 @every_decoder
 def test_no_run_of_ids_is_written_twice(name, size, how):
     decoder, memory = made(name, rows=6)
-    with torch.no_grad():    # an end that hardly ever comes
+    with torch.no_grad():  # an end that hardly ever comes
         if isinstance(decoder, Table):
             decoder.table[..., MARKS.end] -= 8
         else:
@@ -215,15 +230,18 @@ def test_no_run_of_ids_is_written_twice(name, size, how):
     free = found_by(decoder, memory, longest, prefixes, **how)
     kept = found_by(decoder, memory, longest, prefixes, no_repeat=size, **how)
     texts = [[(4, *one.ids) for row in found for one in row] for found in (free, kept)]
-    assert any(len(set(runs(ids, size))) < len(runs(ids, size)) for ids in texts[0])    # it would happen
+    assert any(len(set(runs(ids, size))) < len(runs(ids, size)) for ids in texts[0])  # it would happen
     assert all(len(set(runs(ids, size))) == len(runs(ids, size)) for ids in texts[1])
-    if size == 1:    # after both words that are left, only the end remains
+    if size == 1:  # after both words that are left, only the end remains
         assert all(one.finished for row in kept for one in row)
 
 
-@pytest.mark.parametrize("how", [{"no_repeat": 1}, {"no_repeat": 1, "sample": True}], ids=["greedy", "sample"])
+@pytest.mark.parametrize(
+    "how", [{"no_repeat": 1}, {"no_repeat": 1, "sample": True}], ids=["greedy", "sample"]
+)
 def test_an_end_in_what_was_given_does_not_forbid_the_end(how):
-    """Text after other texts: the end stood there already, and is all that is left when no word may be written again."""
+    """Text after other texts: the end stood there already, and is all that is left when no word may be
+    written again."""
     decoder, _ = made("table without memory", rows=1)
     ((found,),) = found_by(decoder, None, limits(20), [[4, MARKS.end, 3]], **how)
     assert found.finished
@@ -243,7 +261,7 @@ def test_the_repetition_penalty_multiplies_the_log_probability_of_what_was_writt
         assert_same([found], [as_found(ids, total, 1.0)])
 
 
-# Chance ----------------------------------------------------------------------------------------------------------
+# Chance -----------------------------------------------------------------------------------------------------
 
 SHARES = torch.tensor([0.04, 0.5, 0.0, 0.3, 0.16])
 
@@ -256,16 +274,24 @@ SHARES = torch.tensor([0.04, 0.5, 0.0, 0.3, 0.16])
         ({"top_p": 0.79}, [0, 5 / 8, 0, 3 / 8, 0]),
         ({"top_p": 0.81}, [0, 0.5 / 0.96, 0, 0.3 / 0.96, 0.16 / 0.96]),
         ({"top_p": 0.01}, [0, 1, 0, 0, 0]),
-        ({"top_k": 2, "top_p": 0.6}, [0, 1, 0, 0, 0]),    # of the two likeliest, the first holds 5/8
+        ({"top_k": 2, "top_p": 0.6}, [0, 1, 0, 0, 0]),  # of the two likeliest, the first holds 5/8
         ({"top_k": 99}, [0.04, 0.5, 0.0, 0.3, 0.16]),
-        ({"temperature": 0.5}, [0.0016 / 0.3672, 0.25 / 0.3672, 0, 0.09 / 0.3672, 0.0256 / 0.3672]),    # squares
-        ({"temperature": 2.0, "top_k": 2}, [0, 0.5**0.5 / (0.5**0.5 + 0.3**0.5), 0, 0.3**0.5 / (0.5**0.5 + 0.3**0.5), 0]),
+        (
+            {"temperature": 0.5},
+            [0.0016 / 0.3672, 0.25 / 0.3672, 0, 0.09 / 0.3672, 0.0256 / 0.3672],
+        ),  # squares
+        (
+            {"temperature": 2.0, "top_k": 2},
+            [0, 0.5**0.5 / (0.5**0.5 + 0.3**0.5), 0, 0.3**0.5 / (0.5**0.5 + 0.3**0.5), 0],
+        ),
     ],
 )
 def test_ids_are_drawn_as_often_as_the_formula_says(how, meant):
     config, rows = DecodeConfig(sample=True, **how), 4000
     weights, ids = shortlist(SHARES.log().unsqueeze(0), config)
-    assert_close(torch.zeros(1, 5).scatter(1, ids, weights / weights.sum()), torch.tensor([meant], dtype=torch.float))
+    assert_close(
+        torch.zeros(1, 5).scatter(1, ids, weights / weights.sum()), torch.tensor([meant], dtype=torch.float)
+    )
 
     draw = Draw(config, range(rows), longest=2)
     scores = SHARES.log().expand(rows, 1, 5)
@@ -273,8 +299,8 @@ def test_ids_are_drawn_as_often_as_the_formula_says(how, meant):
         chosen = draw(scores, torch.zeros(rows, 1), torch.arange(rows), step)
         for id, share in enumerate(meant):
             drawn = (chosen.ids == id).float().mean().item()
-            assert abs(drawn - share) <= 4 * (share * (1 - share) / rows) ** 0.5    # four standard deviations
-        assert_close(chosen.totals, SHARES.log()[chosen.ids])                       # log p without temperature or cut
+            assert abs(drawn - share) <= 4 * (share * (1 - share) / rows) ** 0.5  # four standard deviations
+        assert_close(chosen.totals, SHARES.log()[chosen.ids])  # log p without temperature or cut
 
 
 @pytest.mark.parametrize(("chance", "id"), [(0.0, 1), (1 - 2**-53, 4)])
@@ -297,14 +323,22 @@ def test_a_row_is_drawn_alike_in_any_batch(name):
     assert [row[0].ids for row in other] != [row[0].ids for row in together]
 
 
-@pytest.mark.parametrize("how", [{"sample": True, "seed": 3}, {"sample": True, "top_p": 0.7, "no_repeat": 2}, {}], ids=str)
+@pytest.mark.parametrize(
+    "how", [{"sample": True, "seed": 3}, {"sample": True, "top_p": 0.7, "no_repeat": 2}, {}], ids=str
+)
 @every_decoder
 def test_a_stream_gives_the_same_ids_one_by_one(name, how):
     decoder, memory = made(name, rows=6)
     found = found_by(decoder, memory, limits(*[9] * 6), [[4]] * 6, **how)
     for row in range(6):
         ids = stream(
-            decoder, row_of(memory, row), MARKS.opening([[4]]), config=DecodeConfig(**how), marks=MARKS, longest=9, number=row
+            decoder,
+            row_of(memory, row),
+            MARKS.opening([[4]]),
+            config=DecodeConfig(**how),
+            marks=MARKS,
+            longest=9,
+            number=row,
         )
         assert tuple(ids) == found[row][0].ids
 
@@ -315,12 +349,14 @@ def test_a_stream_computes_no_further_than_it_is_read():
     advance = decoder.advance
     decoder.advance = lambda ids, state: fed.append(ids.shape[1]) or advance(ids, state)
     marks = Marks(start=1, end=2, banned=(0, 1, 2))
-    ids = stream(decoder, None, marks.opening([[3, 3]]), config=DecodeConfig(sample=True), marks=marks, longest=9)
+    ids = stream(
+        decoder, None, marks.opening([[3, 3]]), config=DecodeConfig(sample=True), marks=marks, longest=9
+    )
     next(ids), next(ids)
-    assert fed == [3, 1]    # the opening at once, then the first id
+    assert fed == [3, 1]  # the opening at once, then the first id
 
 
-# Many ------------------------------------------------------------------------------------------------------------
+# Many -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", [{"beam": 3, "n_best": 2}, {"sample": True}], ids=["beam", "sample"])
@@ -354,7 +390,7 @@ def test_a_fault_in_a_worker_is_not_swallowed():
 
     with pytest.raises(ValueError, match="broken"):
         decode_all([[row] for row in range(500)], one, workers=2)
-    assert len(begun) < 500    # what had not begun did not begin
+    assert len(begun) < 500  # what had not begun did not begin
     assert torch.get_num_threads() == threads
 
 
@@ -367,7 +403,7 @@ def test_batches_are_of_like_length_and_hold_every_row_once():
     assert decode_all([], lambda rows: rows) == []
 
 
-# Settings --------------------------------------------------------------------------------------------------------
+# Settings ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ def build(name: str) -> Encoder:
 
 EVERY = pytest.mark.parametrize("name", ENCODERS)
 CAUSAL = [name for name in ENCODERS if build(name).causal]
-ATTENDING = [name for name in ENCODERS if any(isinstance(module, Attends) for module in build(name).modules())]
+ATTENDING = [
+    name for name in ENCODERS if any(isinstance(module, Attends) for module in build(name).modules())
+]
 SEEING = [name for name in ENCODERS if not build(name).causal and build(name).keeps_length]
 
 
@@ -26,7 +28,8 @@ def test_every_registered_encoder_is_tested():
 
 @EVERY
 def test_padding_and_batch_mates_never_change_a_state(name):
-    """A row alone and the same row beside others, with rubbish at its padding, is encoded to the same states."""
+    """A row alone and the same row beside others, with rubbish at its padding, is encoded to the same
+    states."""
     encoder, x = build(name), vectors()
     together = encoder(x)
     for row in range(len(LENGTHS)):
@@ -89,7 +92,9 @@ def test_the_formula_counts_every_parameter(name):
     """On the meta device: counting needs no memory."""
     with torch.device("meta"):
         encoder = ENCODERS[name].build(WIDTH)
-    assert sum(cost.parameters for cost in encoder.costs(20)) == sum(tensor.numel() for tensor in encoder.parameters())
+    assert sum(cost.parameters for cost in encoder.costs(20)) == sum(
+        tensor.numel() for tensor in encoder.parameters()
+    )
     assert all(tensor.device.type == "meta" for tensor in encoder.parameters())
 
 

@@ -17,7 +17,7 @@ def build(name: str) -> Input:
     made = INPUTS[name].build(FACTS).eval()
     for tensor in made.parameters():
         if not tensor.any():
-            torch.nn.init.normal_(tensor)    # a linear bag starts at zero, which would prove nothing
+            torch.nn.init.normal_(tensor)  # a linear bag starts at zero, which would prove nothing
     return made
 
 
@@ -55,7 +55,9 @@ def test_the_formula_counts_every_parameter(name):
     for facts in (FACTS, replace(FACTS, segments=2)):
         with torch.device("meta"):
             read = INPUTS[name].build(facts)
-        assert sum(cost.parameters for cost in read.costs(20)) == sum(tensor.numel() for tensor in read.parameters())
+        assert sum(cost.parameters for cost in read.costs(20)) == sum(
+            tensor.numel() for tensor in read.parameters()
+        )
 
 
 @EVERY
@@ -99,6 +101,6 @@ def test_word_dropout_drops_whole_words_and_keeps_the_mean():
     config = replace(INPUTS["tokens"], word_dropout=0.25)
     read, given = config.build(FACTS).train(), batch(config, documents(count=40))
     kept = read(given).values / read.embedding(given.inputs["text"].values)
-    assert_close(kept, kept[..., :1].expand_as(kept))    # all features of a word share one fate
+    assert_close(kept, kept[..., :1].expand_as(kept))  # all features of a word share one fate
     assert_close(kept, torch.where(kept == 0, 0.0, 1 / 0.75))
     assert abs(kept.mean().item() - 1) < 0.1

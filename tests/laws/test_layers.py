@@ -17,10 +17,10 @@ def test_dropout_drops_its_share_and_keeps_the_mean(chance):
     assert abs(dropped - chance) < 1 / 256 + 5 * spread
     kept = y[y != 0]
     assert (kept == kept[0]).all()
-    share = 1 / kept[0].item()    # exactly what is kept on average
+    share = 1 / kept[0].item()  # exactly what is kept on average
     assert abs(1 - dropped - share) < 5 * spread + 1e-4
     y.sum().backward()
-    assert_close(x.grad, y.detach())    # of ones: the mask itself
+    assert_close(x.grad, y.detach())  # of ones: the mask itself
 
 
 def test_dropout_is_drawn_from_the_global_generator_and_does_nothing_when_evaluating():

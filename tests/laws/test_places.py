@@ -1,4 +1,5 @@
-"""What holds for every model with a head at positions, and that the blank model never sees what it has to find (SPEC R8)."""
+"""What holds for every model with a head at positions, and that the blank model never sees what it has to
+find (SPEC R8)."""
 
 import pytest
 import torch
@@ -20,7 +21,12 @@ from seqlab.tasks.task import Size
 from seqlab.training.checkpoint import load_weights, save_weights
 
 SYMBOLS, WIDTH = 23, 6
-FACTS = Facts(symbols={"text": SYMBOLS, "written": SYMBOLS}, outputs={"row": 2, "places": SYMBOLS}, segments=2, joint=True)
+FACTS = Facts(
+    symbols={"text": SYMBOLS, "written": SYMBOLS},
+    outputs={"row": 2, "places": SYMBOLS},
+    segments=2,
+    joint=True,
+)
 
 
 def filler(encoder, places, pool=None, head=None, width=WIDTH):
@@ -34,7 +40,12 @@ def apart(body):
 LINEAR = Vocabulary(transform="linear")
 POST = {"norm": "post", "embedding_norm": True, "scale_embedding": False, "activation": "gelu"}
 FILLERS = {
-    "bert": filler(small(positions=Learned(length=12), **POST), Vocabulary(), First(), Linear(hidden=(6,), activation="tanh")),
+    "bert": filler(
+        small(positions=Learned(length=12), **POST),
+        Vocabulary(),
+        First(),
+        Linear(hidden=(6,), activation="tanh"),
+    ),
     "rotary": filler(small(positions=Rotary(), layers=1), Vocabulary(epsilon=1e-12), width=8),
     "mean answer": filler(small(), Vocabulary(activation="tanh", bias=False), Mean(), Linear()),
     "untied": filler(Gru(width=5, directions="both"), Vocabulary(transform="none", tied=False)),
@@ -45,7 +56,9 @@ FILLERS = {
     "blank dense": filler(apart(Rnn(width=5)), Vocabulary()),
     "both-ways": filler(apart(Lstm(width=5, layers=2)), Vocabulary(transform="linear", halves=True)),
     "both-ways dense": filler(apart(Lstm(width=5)), Vocabulary(halves=True)),
-    "both-ways plain": filler(apart(Lstm(width=WIDTH, layers=2)), Vocabulary(transform="none", halves=True), Mean(), Linear()),
+    "both-ways plain": filler(
+        apart(Lstm(width=WIDTH, layers=2)), Vocabulary(transform="none", halves=True), Mean(), Linear()
+    ),
 }
 ROWS = [[3, 8, 9, 10, 2], [3, 7, 2, 14, 15, 16, 17, 18, 2], [9], [3, 11, 12, 2]]
 PLACES = [[1, 3], [1, 4, 5, 7], [0], [2]]
@@ -68,7 +81,7 @@ def batch(rows=ROWS, places=PLACES):
             "row": torch.tensor([sum(row) % 2 for row in rows]),
             "places": Places(torch.tensor(flat, dtype=torch.long), torch.tensor(answers, dtype=torch.long)),
         },
-    )    # fmt: skip
+    )  # fmt: skip
 
 
 def assert_near(a, b):
@@ -77,7 +90,7 @@ def assert_near(a, b):
 
 EVERY = pytest.mark.parametrize("name", FILLERS)
 
-# Every model with a head at positions ----------------------------------------------------------------------------
+# Every model with a head at positions -----------------------------------------------------------------------
 
 
 @EVERY
@@ -122,7 +135,9 @@ def test_tied_weights_are_one_tensor(name):
     model = made(name)
     tied = FILLERS[name].places.tied
     assert (model.places.output.weight is model.input.embedding.weight) == tied
-    assert sum(tensor.shape[0] == SYMBOLS and tensor.dim() == 2 for tensor in model.parameters()) == (1 if tied else 2)
+    assert sum(tensor.shape[0] == SYMBOLS and tensor.dim() == 2 for tensor in model.parameters()) == (
+        1 if tied else 2
+    )
 
 
 @EVERY
@@ -172,7 +187,7 @@ def test_a_stride_leaves_no_state_for_each_position():
         Model(filler(Conv(width=6, stride=2), Vocabulary()), FACTS)
 
 
-# The blank model, and each direction by itself -------------------------------------------------------------------
+# The blank model, and each direction by itself --------------------------------------------------------------
 
 BODIES = {"rnn": Rnn, "gru": Gru, "lstm": Lstm}
 HEADS = {"blank": LINEAR, "both-ways": Vocabulary(transform="linear", halves=True)}
@@ -235,7 +250,8 @@ def test_another_word_changes_all_predictions_but_its_own(name):
 
 
 def states_by_hand(stack, x, edge):
-    """The states of tanh layers, one word after the other: before word t the state after word t-1; `edge` before the first."""
+    """The states of tanh layers, one word after the other: before word t the state after word t-1; `edge`
+    before the first."""
     for layer in stack:
         cell = layer.ahead[0]
         state, found = torch.zeros(cell.hidden_size), []
@@ -250,12 +266,16 @@ def states_by_hand(stack, x, edge):
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_the_blank_model_is_the_formula_of_r8(layers):
-    """P(w_t | rest) = softmax_w e[w] · (W→ h→[t-1] + W← h←[t+1]), word vectors of another size than states."""
+    """P(w_t | rest) = softmax_w e[w] · (W→ h→[t-1] + W← h←[t+1]), word vectors of another size than
+    states."""
     torch.manual_seed(0)
     config = ModelConfig(
-        input=Tokens(width=WIDTH, segments=1), encoder=apart(Rnn(width=5, layers=layers)), pool=None, head=None,
+        input=Tokens(width=WIDTH, segments=1),
+        encoder=apart(Rnn(width=5, layers=layers)),
+        pool=None,
+        head=None,
         places=Vocabulary(transform="linear", bias=False),
-    )    # fmt: skip
+    )
     model = Model(config, FACTS).eval()
     for tensor in model.encoder.parameters():
         torch.nn.init.normal_(tensor, std=0.5)

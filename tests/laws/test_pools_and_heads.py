@@ -44,7 +44,7 @@ def test_weights_are_a_mean_over_real_positions_and_are_what_is_recorded(name):
     assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:2]))
     assert not weights.masked_select(~x.mask.unsqueeze(1)).any()
     [recorded] = maps[""]
-    assert_close(recorded, weights.unsqueeze(2).detach())    # B R 1 T
+    assert_close(recorded, weights.unsqueeze(2).detach())  # B R 1 T
 
 
 @EVERY_POOL
@@ -58,7 +58,9 @@ def test_every_parameter_of_a_pool_gets_a_gradient_and_is_counted(name):
         assert tensor.grad is not None and tensor.grad.abs().max() > 1e-7, parameter
     with torch.device("meta"):
         empty = POOLS[name].build(WIDTH)
-    assert sum(cost.parameters for cost in pool.costs(20)) == sum(tensor.numel() for tensor in empty.parameters())
+    assert sum(cost.parameters for cost in pool.costs(20)) == sum(
+        tensor.numel() for tensor in empty.parameters()
+    )
 
 
 def test_a_context_changes_the_weights_of_an_attention_pool():
@@ -67,7 +69,9 @@ def test_a_context_changes_the_weights_of_an_attention_pool():
     scored, contexts = pool.hidden(x.values), torch.randn(2, len(LENGTHS), 3)
     first, second = (pool.weigh(x.values, scored, x.mask, context).weights for context in contexts)
     assert not torch.allclose(first, second)
-    assert sum(cost.parameters for cost in pool.costs(20)) == sum(tensor.numel() for tensor in pool.parameters())
+    assert sum(cost.parameters for cost in pool.costs(20)) == sum(
+        tensor.numel() for tensor in pool.parameters()
+    )
 
 
 @EVERY_HEAD
@@ -79,7 +83,9 @@ def test_every_parameter_of_a_head_gets_a_gradient_and_is_counted(name):
     weighted_sum(scores).backward()
     for parameter, tensor in head.named_parameters():
         assert tensor.grad is not None and tensor.grad.abs().max() > 1e-7, parameter
-    assert sum(cost.parameters for cost in head.costs(1)) == sum(tensor.numel() for tensor in head.parameters())
+    assert sum(cost.parameters for cost in head.costs(1)) == sum(
+        tensor.numel() for tensor in head.parameters()
+    )
 
 
 def test_a_direct_head_of_another_size_is_refused_with_a_way_out():

@@ -40,7 +40,7 @@ def answer(part: Part, config: object) -> torch.Tensor:
 def test_saving_and_loading_changes_nothing(name, tmp_path):
     config = SETTINGS[name]
     first, second = made(config, seed=0), made(config, seed=1)
-    said = answer(first, config)    # runs first: what a forward pass caches must not be saved
+    said = answer(first, config)  # runs first: what a forward pass caches must not be saved
     save_file(first.state_dict(), tmp_path / "part.safetensors")
     second.load_state_dict(load_file(tmp_path / "part.safetensors"))
     assert torch.equal(answer(second, config), said)
@@ -50,7 +50,9 @@ def test_saving_and_loading_changes_nothing(name, tmp_path):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_settings_survive_yaml(name):
     config = SETTINGS[name]
-    family = next(role for role in (InputConfig, EncoderConfig, PoolConfig, HeadConfig) if isinstance(config, role))
+    family = next(
+        role for role in (InputConfig, EncoderConfig, PoolConfig, HeadConfig) if isinstance(config, role)
+    )
     assert build(family, read_yaml(write_yaml(dump(config)), "here"), "here") == config
 
 

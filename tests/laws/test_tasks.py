@@ -26,7 +26,12 @@ from seqlab.training.progress import Progress
 
 SMALL = {"training.batch_tokens": 256, "training.rate": 0.01, "training.validations": 2, "training.steps": 12}
 READS = {"model.input.width": 8, "model.encoder.width": 8}
-LAYERS = {"model.input.width": 8, "model.encoder.heads": 2, "model.encoder.layers": 1, "model.encoder.feed_forward": 16}
+LAYERS = {
+    "model.input.width": 8,
+    "model.encoder.heads": 2,
+    "model.encoder.layers": 1,
+    "model.encoder.feed_forward": 16,
+}
 BODY = {"heads": 2, "layers": 1, "feed_forward": 16}
 WRITES = {"model.decoder.width": 8, **{f"model.decoder.body.{name}": value for name, value in BODY.items()}}
 PIECES = {"data.tokens.vocabulary": 300, "task.context": 32}
@@ -51,10 +56,20 @@ BLANKS = ("the [MASK] sat", "a cat and a dog sat on the [MASK] today.", "the [MA
 CASES = {
     "label": Case("classify", "bilstm", "labels", READS, OPINIONS),
     "number": Case("classify", "transformer", "numbers", LAYERS | {"task.target": "number"}, OPINIONS),
-    "documents": Case("classify", "han", "labels", {"model.input.inner.width": 8, "model.encoder.width": 8}, OPINIONS),
+    "documents": Case(
+        "classify", "han", "labels", {"model.input.inner.width": 8, "model.encoder.width": 8}, OPINIONS
+    ),
     "grams": Case("classify", "bow", "labels", {}, OPINIONS),
-    "written": Case("translate", "lstm-attention", "pairs", READS | {"model.decoder.width": 8, "model.decoder.body.width": 8}, LINES),
-    "running": Case("generate", "lstm", "text", {"model.decoder.width": 8, "model.decoder.body.width": 8}, LINES),
+    "written": Case(
+        "translate",
+        "lstm-attention",
+        "pairs",
+        READS | {"model.decoder.width": 8, "model.decoder.body.width": 8},
+        LINES,
+    ),
+    "running": Case(
+        "generate", "lstm", "text", {"model.decoder.width": 8, "model.decoder.body.width": 8}, LINES
+    ),
     "rows": Case("generate", "transformer", "lines", WRITES, LINES),
     "causal": Case("pretrain", "gpt", "text", WRITES | PIECES, LINES),
     "masked": Case("pretrain", "roberta", "text", LAYERS | PIECES, BLANKS),
@@ -62,7 +77,7 @@ CASES = {
     "blank": Case("pretrain", "blank-bilstm", "text", APART | PIECES, BLANKS),
     "both-ways": Case("pretrain", "elmo", "text", APART | PIECES, BLANKS),
     "denoise": Case("pretrain", "bart", "lines", LAYERS | WRITES | PIECES, BLANKS),
-}    # fmt: skip
+}
 
 
 def test_no_task_and_no_objective_is_left_out():
@@ -73,7 +88,9 @@ def test_no_task_and_no_objective_is_left_out():
 def sentences(count: int, seed: int) -> list[str]:
     draw = random.Random(seed)
     animal, place = (lambda: draw.choice(["cat", "dog", "cow"])), (lambda: draw.choice(["mat", "hat", "car"]))
-    return [f"the {animal()} sat on the {place()}. a {animal()} ran to the {place()} today." for _ in range(count)]
+    return [
+        f"the {animal()} sat on the {place()}. a {animal()} ran to the {place()} today." for _ in range(count)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +99,11 @@ def data(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("data")
     rows = opinions(160)
     text = folder / "text.txt"
-    text.write_text("".join(f"{line}\n\n" if number % 4 == 3 else f"{line}\n" for number, line in enumerate(sentences(200, 0))))
+    text.write_text(
+        "".join(
+            f"{line}\n\n" if number % 4 == 3 else f"{line}\n" for number, line in enumerate(sentences(200, 0))
+        )
+    )
     turned = [(line, " ".join(reversed(line.split()))) for line in sentences(160, 1)]
     return {
         "labels": write_table(folder / "labels.csv", rows),
@@ -95,7 +116,9 @@ def data(tmp_path_factory) -> dict[str, Path]:
 
 def train(case: Case, data: dict[str, Path], folder: Path) -> Run:
     settings = {"data.train": (str(data[case.data]),), **SMALL, **case.settings}
-    return session.train_anew(Wishes(task=case.task, preset=case.preset, overrides=settings), folder, Progress(quiet=True), 0.0)
+    return session.train_anew(
+        Wishes(task=case.task, preset=case.preset, overrides=settings), folder, Progress(quiet=True), 0.0
+    )
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +212,9 @@ def test_stopped_and_resumed_it_ends_as_if_it_had_not_been(name, runs, data, tmp
     other = resumed.model.state_dict()
     assert all(torch.equal(tensor, other[key]) for key, tensor in whole.model.state_dict().items())
     stored = [json.loads((run.folder / "scores.json").read_text()) for run in (whole, resumed)]
-    assert stored[0]["metrics"] == stored[1]["metrics"] and stored[0].get("baselines") == stored[1].get("baselines")
+    assert stored[0]["metrics"] == stored[1]["metrics"] and stored[0].get("baselines") == stored[1].get(
+        "baselines"
+    )
 
 
 @EVERY
@@ -201,7 +226,9 @@ def test_the_maps_of_an_explanation_fit_its_pieces(name, runs):
     for one in found.maps:
         if one.kind == "document":
             assert len(one.weights) == len(one.sentences) == len(one.words)
-            assert all(len(pieces) == len(weights) for pieces, weights in zip(one.sentences, one.words, strict=True))
+            assert all(
+                len(pieces) == len(weights) for pieces, weights in zip(one.sentences, one.words, strict=True)
+            )
         else:
             assert one.weights.shape[-1] == len(one.pieces)
         if one.kind in ("alignment", "matrix"):
@@ -213,7 +240,15 @@ def test_the_maps_of_an_explanation_fit_its_pieces(name, runs):
 @EVERY
 def test_what_a_run_is_promised_to_have_is_there(name, runs, data, capsys, monkeypatch):
     run, case = runs(name), CASES[name]
-    for file in ("config.yaml", "facts.json", "model.safetensors", "metrics.jsonl", "scores.json", "report.html", "README.md"):
+    for file in (
+        "config.yaml",
+        "facts.json",
+        "model.safetensors",
+        "metrics.jsonl",
+        "scores.json",
+        "report.html",
+        "README.md",
+    ):
         assert (run.folder / file).stat().st_size > 0
     words = run.task.words(run.answer)
     assert words.purpose in (run.folder / "README.md").read_text().replace("\\", "")
@@ -230,7 +265,10 @@ def test_what_a_run_is_promised_to_have_is_there(name, runs, data, capsys, monke
     scores = json.loads(out)
     assert code == 0 and list(scores["metrics"]) == [metric.name for metric in run.answer.metrics], err
     for score in scores["metrics"].values():
-        assert score.keys() == {"value", "low", "high", "unit"} and score["low"] <= score["value"] <= score["high"]
+        assert (
+            score.keys() == {"value", "low", "high", "unit"}
+            and score["low"] <= score["value"] <= score["high"]
+        )
     assert scores["task"] == case.task and scores["examples"] > 0 and scores["baselines"]
 
 
@@ -243,7 +281,9 @@ def test_a_row_that_is_at_fault_is_told_with_its_line(name, data, tmp_path, caps
     broken = tmp_path / f"broken{data[case.data].suffix}"
     broken.write_bytes(b"\n".join(lines))
     settings = [f"{key}={value}" for key, value in case.settings.items() if key.startswith("task.")]
-    code, out, err = command(capsys, monkeypatch, "train", case.task, broken, "--out", tmp_path / "run", *settings)
+    code, out, err = command(
+        capsys, monkeypatch, "train", case.task, broken, "--out", tmp_path / "run", *settings
+    )
     assert code == 2 and f"{broken}:21" in err, err
     assert not (tmp_path / "run").exists()
 

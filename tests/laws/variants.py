@@ -9,7 +9,19 @@ from seqlab.decoders import Attending, Causal
 from seqlab.encoders import BothWays, Conv, Gru, Lstm, NoEncoder, Rnn, Stack, Transformer
 from seqlab.inputs import Bag, NestedConfig, NestedContextConfig, Tokens
 from seqlab.nn.positions import Learned, NoPositions, Rotary, Sinusoidal
-from seqlab.outputs import Attention, Direct, First, Last, Linear, Max, Mean, MeanMax, Pair, Structured, Vocabulary
+from seqlab.outputs import (
+    Attention,
+    Direct,
+    First,
+    Last,
+    Linear,
+    Max,
+    Mean,
+    MeanMax,
+    Pair,
+    Structured,
+    Vocabulary,
+)
 from seqlab.parts import Batch, DecoderConfig, EncoderConfig, Facts, HeadConfig, InputConfig, PoolConfig
 from seqlab.seq import Nested, Seq, mask_of
 
@@ -20,7 +32,7 @@ FACTS = Facts(symbols={"text": 30, "characters": 12, "grams": 50}, outputs={"row
 
 
 def small(**settings: object) -> Transformer:
-    return Transformer(heads=2, feed_forward=12, **settings)    # type: ignore[arg-type]
+    return Transformer(heads=2, feed_forward=12, **settings)  # type: ignore[arg-type]
 
 
 ENCODERS: dict[str, EncoderConfig] = {
@@ -81,16 +93,28 @@ INPUTS: dict[str, InputConfig] = {
     "tokens dropped": Tokens(width=6, dropout=0.2, word_dropout=0.2),
     "bag": Bag(),
     "bag wide": Bag(width=4),
-    "nested": NestedConfig(inner=Tokens(width=6), encoder=Gru(width=4, directions="both"), pool=Attention(hidden=5)),
+    "nested": NestedConfig(
+        inner=Tokens(width=6), encoder=Gru(width=4, directions="both"), pool=Attention(hidden=5)
+    ),
     "nested conv max": NestedConfig(inner=Tokens(width=6), encoder=Conv(width=4, stride=2), pool=Max()),
-    "nested transformer": NestedConfig(inner=Tokens(width=6), encoder=small(layers=1), pool=Structured(hops=2)),
-    "nested characters": NestedConfig(of="characters", inner=Tokens(width=6), encoder=Lstm(width=4), pool=Last()),
+    "nested transformer": NestedConfig(
+        inner=Tokens(width=6), encoder=small(layers=1), pool=Structured(hops=2)
+    ),
+    "nested characters": NestedConfig(
+        of="characters", inner=Tokens(width=6), encoder=Lstm(width=4), pool=Last()
+    ),
     "nested characters words": NestedConfig(
         of="characters", inner=Tokens(width=6), encoder=Conv(width=4), pool=Max(), words=Tokens(width=5)
     ),
-    "nested-context": NestedContextConfig(inner=Tokens(width=6), encoder=Gru(width=4), pool=Attention(hidden=5), width=3),
+    "nested-context": NestedContextConfig(
+        inner=Tokens(width=6), encoder=Gru(width=4), pool=Attention(hidden=5), width=3
+    ),
     "nested-context forward": NestedContextConfig(
-        inner=Tokens(width=6), encoder=Conv(width=4, stride=2), pool=Attention(hidden=5), width=3, context="forward"
+        inner=Tokens(width=6),
+        encoder=Conv(width=4, stride=2),
+        pool=Attention(hidden=5),
+        width=3,
+        context="forward",
     ),
 }
 
@@ -110,11 +134,11 @@ SYMBOLS = 11
 
 
 def causal(body: EncoderConfig, **settings: object) -> Causal:
-    return Causal(width=WIDTH, body=body, **settings)    # type: ignore[arg-type]
+    return Causal(width=WIDTH, body=body, **settings)  # type: ignore[arg-type]
 
 
 def attending(body: EncoderConfig, **settings: object) -> Attending:
-    return Attending(width=6, body=body, hidden=7, **settings)    # type: ignore[arg-type]
+    return Attending(width=6, body=body, hidden=7, **settings)  # type: ignore[arg-type]
 
 
 WRITERS: dict[str, DecoderConfig] = {
@@ -125,7 +149,9 @@ WRITERS: dict[str, DecoderConfig] = {
     "causal transformer learned": causal(small(positions=Learned(length=40))),
     "causal transformer local": causal(small(local=3)),
     "causal transformer merged": causal(small(merged_query_key=True)),
-    "causal transformer concatenated": causal(small(positions=Sinusoidal(mode="concatenate", width=4)), dropout=0.2),
+    "causal transformer concatenated": causal(
+        small(positions=Sinusoidal(mode="concatenate", width=4)), dropout=0.2
+    ),
     "attending lstm": attending(Lstm(width=5)),
     "attending lstm deep": attending(Lstm(width=5, layers=2, dropout=0.2), output_dropout=0.2),
     "attending gru additive": attending(Gru(width=5), score="additive", bias=True),
@@ -133,7 +159,9 @@ WRITERS: dict[str, DecoderConfig] = {
     "attending rnn scaled": attending(Rnn(width=WIDTH), score="scaled-dot", tied=False),
     "attending lstm feeding": attending(Lstm(width=5), feeding=True, context="every-step"),
     "attending gru early": attending(Gru(width=5), attend="early"),
-    "attending lstm early": attending(Lstm(width=5, layers=2), attend="early", score="additive", context="every-step"),
+    "attending lstm early": attending(
+        Lstm(width=5, layers=2), attend="early", score="additive", context="every-step"
+    ),
     "attending rnn early backward": attending(Rnn(width=4), attend="early", begin="backward"),
     "attending lstm none": attending(Lstm(width=5), attend="none"),
     "attending gru none every step": attending(Gru(width=5), attend="none", context="every-step"),
@@ -198,7 +226,9 @@ def padded(rows: list[list[int]]) -> Seq:
 
 def batch(config: InputConfig, rows: list[Document]) -> Batch:
     """What data would hand to this input for these documents."""
-    nested = Nested(padded([inner for row in rows for inner in row]), mask_of(torch.tensor([len(row) for row in rows])))
+    nested = Nested(
+        padded([inner for row in rows for inner in row]), mask_of(torch.tensor([len(row) for row in rows]))
+    )
     flat = padded([[one for inner in row for one in inner] for row in rows])
     if config.reads == "sentences":
         inputs: dict[str, Seq | Nested] = {"text": nested}

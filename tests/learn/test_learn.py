@@ -1,6 +1,7 @@
 """Small problems with a known answer, solved in seconds: each needs something that one kind of model has.
 
-They are solved outright (0.98 and more), and asserted far below, so that no processor's rounding decides a test.
+They are solved outright (0.98 and more), and asserted far below, so that no processor's rounding decides a
+test.
 """
 
 import csv
@@ -11,9 +12,12 @@ import pytest
 import seqlab
 
 SETTINGS = {
-    "model.head.dropout": 0.0, "training.baseline": False, "training.batch_tokens": 512, "training.rate": 0.01,
+    "model.head.dropout": 0.0,
+    "training.baseline": False,
+    "training.batch_tokens": 512,
+    "training.rate": 0.01,
     "training.threads": 1,
-}    # fmt: skip
+}
 SMALL_INPUT = {"model.input.width": 16, "model.input.dropout": 0.0}
 
 
@@ -30,7 +34,13 @@ def learnt(tmp_path, rows, model, epochs, reader=SMALL_INPUT, **settings):
     changes = {key.replace("__", "."): value for key, value in settings.items()}
     changes = SETTINGS | reader | changes
     run = seqlab.train(
-        "classify", str(tmp_path / "train.csv"), model=model, epochs=epochs, out=tmp_path / "run", settings=changes, quiet=True
+        "classify",
+        str(tmp_path / "train.csv"),
+        model=model,
+        epochs=epochs,
+        out=tmp_path / "run",
+        settings=changes,
+        quiet=True,
     )
     return {name: score.value for name, score in run.evaluate(str(tmp_path / "test.csv")).metrics.items()}
 
@@ -67,9 +77,12 @@ def test_order_can_not_be_learnt_from_a_bag_of_words(tmp_path):
 
 def test_the_first_word_is_remembered_to_the_end(tmp_path):
     draw = random.Random(1)
-    rows = [(" ".join([first, *words(draw, "abcdef", 8, 15)]), first) for first in draw.choices(["red", "blue", "green"], k=1200)]
+    rows = [
+        (" ".join([first, *words(draw, "abcdef", 8, 15)]), first)
+        for first in draw.choices(["red", "blue", "green"], k=1200)
+    ]
     scores = learnt(tmp_path, rows, "gru", 15, model__pool__kind="last", model__encoder__width=32)
-    assert scores["accuracy"] > 0.7    # a guess is right in one of three
+    assert scores["accuracy"] > 0.7  # a guess is right in one of three
 
 
 def test_words_are_counted(tmp_path):
@@ -77,7 +90,9 @@ def test_words_are_counted(tmp_path):
     draw = random.Random(2)
     texts = [words(draw, "xxabc", 2, 14) for _ in range(1500)]
     rows = [(" ".join(text), str(text.count("x"))) for text in texts]
-    scores = learnt(tmp_path, rows, "lstm", 25, task__target="number", model__pool__kind="last", model__encoder__width=32)
+    scores = learnt(
+        tmp_path, rows, "lstm", 25, task__target="number", model__pool__kind="last", model__encoder__width=32
+    )
     assert scores["r2"] > 0.8
 
 

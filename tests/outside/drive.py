@@ -1,4 +1,5 @@
-"""Commands of seqlab in one process that also has a task from outside; what they print goes to standard output as JSON.
+"""Commands of seqlab in one process that also has a task from outside; what they print goes to standard
+output as JSON.
 
 Standard input holds JSON: the commands, each a list of words.
 """
@@ -8,7 +9,7 @@ import json
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
-import syllables    # noqa: F401 importing it is all that a task needs
+import syllables  # noqa: F401 importing it is all that a task needs
 
 from seqlab import cli
 

@@ -44,16 +44,24 @@ class Syllables(TaskConfig, kind="syllables"):
 
     @staticmethod
     def presets(size):
-        model = {"input": {"kind": "tokens", "width": 16}, "encoder": {"kind": "gru", "width": 16}, "pool": {"kind": "mean"}}
-        return {"gru": {"data": {"tokens": {"kind": "characters"}}, "model": model | {"head": {"kind": "linear"}}}}
+        model = {
+            "input": {"kind": "tokens", "width": 16},
+            "encoder": {"kind": "gru", "width": 16},
+            "pool": {"kind": "mean"},
+        }
+        return {
+            "gru": {"data": {"tokens": {"kind": "characters"}}, "model": model | {"head": {"kind": "linear"}}}
+        }
 
-    fields = lambda self, data, learnt=None: [TextField(), NumberField("syllables", ("syllables",))]    # noqa: E731
-    answer = lambda self, known: NumberAnswer(known, *known.fields, metrics=[Exact(), MAE()])    # noqa: E731
-    baselines = lambda self: (TrainingMean, VowelGroups)    # noqa: E731
-    imagined = lambda self, symbols, outputs: Facts({"text": symbols}, {"row": 1})    # noqa: E731
-    objectives = lambda self, model: [(1.0, SquaredError())]    # noqa: E731
+    fields = lambda self, data, learnt=None: [TextField(), NumberField("syllables", ("syllables",))]  # noqa: E731
+    answer = lambda self, known: NumberAnswer(known, *known.fields, metrics=[Exact(), MAE()])  # noqa: E731
+    baselines = lambda self: (TrainingMean, VowelGroups)  # noqa: E731
+    imagined = lambda self, symbols, outputs: Facts({"text": symbols}, {"row": 1})  # noqa: E731
+    objectives = lambda self, model: [(1.0, SquaredError())]  # noqa: E731
 
     def words(self, answer):
         worst = WorstTable("The worst counts", ("word", "meant", "said", "error"), "Often silent letters.")
         shell, python = ('seqlab predict . "banana"',), ('run.predict("banana").value',)
-        return Words(purpose="counts the syllables of a word", scored="words", worst=worst, shell=shell, python=python)
+        return Words(
+            purpose="counts the syllables of a word", scored="words", worst=worst, shell=shell, python=python
+        )

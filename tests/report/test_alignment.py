@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from seqlab.answers.searching import written_tokens
 from seqlab.data.text import BOS, EOS, Bpe
 from seqlab.decoders import Attending, Causal
 from seqlab.encoders import Conv, Gru, Lstm, Transformer
@@ -16,16 +17,16 @@ from seqlab.parts import Batch, Facts
 from seqlab.report.alignment import align, alignment_maps, alignment_table, looks
 from seqlab.report.maps import html_part
 from seqlab.seq import pad
-from seqlab.uses.translate import written_pieces
 
 READ = ["the", "<b>", " riv", "er", "[EOS]"]
-WRITTEN = ["la", " \"ri", "vière", "[EOS]"]
+WRITTEN = ["la", ' "ri', "vière", "[EOS]"]
 LAYER = Transformer(layers=2, heads=2, feed_forward=16)
 
 
 def writer(decoder, encoder=None):
     torch.manual_seed(0)
-    parts = ModelConfig(input=Tokens(width=8), encoder=encoder or Lstm(width=6), pool=None, head=None, decoder=decoder)
+    body = encoder or Lstm(width=6)
+    parts = ModelConfig(input=Tokens(width=8), encoder=body, pool=None, head=None, decoder=decoder)
     return Model(parts, Facts(symbols={"text": 20, "written": 20})).eval()
 
 
@@ -35,7 +36,8 @@ def batch():
 
 
 def explained(decoder, encoder=None):
-    return align(writer(decoder, encoder), batch(), text="the <b> river", said="la rivière", read=READ, written=WRITTEN)
+    model, texts = writer(decoder, encoder), {"text": "the <b> river", "said": "la rivière"}
+    return align(model, batch(), **texts, read=READ, written=WRITTEN)
 
 
 ATTENDING = {
@@ -61,7 +63,8 @@ def test_every_decoder_that_looks_gives_a_row_of_shares_for_each_piece_it_wrote(
 
 def test_the_first_map_is_the_mean_of_the_layers_and_heads():
     mean, *layers = explained(*ATTENDING["transformer"][:1]).maps
-    np.testing.assert_allclose(mean.weights[0], np.mean([layer.weights for layer in layers], axis=(0, 1)), atol=1e-6)
+    by_hand = np.mean([layer.weights for layer in layers], axis=(0, 1))
+    np.testing.assert_allclose(mean.weights[0], by_hand, atol=1e-6)
 
 
 def test_a_stride_groups_the_pieces_behind_each_slot():
@@ -87,7 +90,7 @@ def test_the_table_has_a_cell_for_each_weight_and_escapes_what_users_wrote():
 
     assert drawn.count("<td ") == len(READ) * len(WRITTEN) and drawn.count("<tr>") == 1 + len(WRITTEN)
     assert f'title="&quot;ri ← &lt;b&gt;: {weight:.3f}"' in drawn and "<b>" not in drawn
-    assert "<b>" not in html_part(explanation).replace("<b>la rivière</b>", "")    # the bold answer is ours
+    assert "<b>" not in html_part(explanation).replace("<b>la rivière</b>", "")  # the bold answer is ours
     coded = json.loads(drawn.split('application/json">')[1].split("</script>")[0])
     assert [layer["heads"] for layer in coded] == [2, 2]
 
@@ -109,8 +112,9 @@ def test_pieces_that_were_written_join_to_the_text():
     odd = tokenizer.ids(["l", "a", "Ġ", "r"])
     text = tokenizer.decode(ids)
 
-    pieces = written_pieces(tokenizer, ids)
+    pieces = written_tokens(tokenizer, ids)
 
-    assert len(pieces) == len(ids) and "".join(pieces[:-1]) == text == "la rivière 🐟!" and pieces[-1] == "[EOS]"
+    assert len(pieces) == len(ids) and pieces[-1] == "[EOS]"
+    assert "".join(pieces[:-1]) == text == "la rivière 🐟!"
     assert "🐟" in pieces and "\ufffd" not in "".join(pieces)
-    assert written_pieces(tokenizer, odd) == ["l", "a", " ", "r"]
+    assert written_tokens(tokenizer, odd) == ["l", "a", " ", "r"]

@@ -12,21 +12,28 @@ import pytest
 
 from seqlab.report import maps
 from seqlab.report.attention import Explanation, Map
-from seqlab.report.evaluate import evaluate_labels
+from seqlab.report.evaluate import score_labels
 from seqlab.report.page import Report, report_html
+from seqlab.report.words import Words, WorstTable
 
 FOLDER = resources.files("seqlab.report")
 ASSETS = sorted(file.name for file in FOLDER.iterdir() if file.name.endswith((".css", ".js")))
 SETTINGS = "model: {input: {kind: tokens}, encoder: {kind: lstm}, pool: {kind: max}, head: {kind: linear}}\n"
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 TOKENS = Map(name="attention", kind="tokens", weights=np.array([0.3, 0.7]), pieces=("good", "film"))
+WORDS = Words(
+    purpose="says yes or no",
+    worst=WorstTable("The worst", ("text", "meant", "said", "score"), "All of them."),
+    shell=("seqlab predict . TEXT",),
+    python=("run.predict(TEXT)",),
+)
 EXPLAINED = Explanation(text="good film", label="yes", scores={}, maps=(TOKENS,), method="attention")
 
 
 def a_report() -> str:
-    scores = evaluate_labels(np.eye(2), np.array([0, 1]), ["no", "yes"])
-    one = Report(title="run", scores=scores, split="valid", settings_text=SETTINGS, rows={"train": 2})
-    return report_html(one)
+    scores = score_labels(np.array([0, 1]), np.array([0, 1]), ["no", "yes"])
+    told = {"title": "run", "words": WORDS, "settings_text": SETTINGS}
+    return report_html(Report(**told, scores=scores, split="valid", rows={"train": 2}))
 
 
 def code_in_strings(source: str) -> list[int]:

@@ -1,23 +1,44 @@
 """What `evaluate` says: its JSON, its table, its baselines and its verdict."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from seqlab.report.evaluate import (
-    Score,
-    Scores,
-    duration,
-    evaluate_labels,
-    evaluate_numbers,
-    majority,
-    score_labels,
-    training_mean,
-    verdict,
-)
+from seqlab.answers.answer import Known
+from seqlab.baselines.constant import Majority, TrainingMean
+from seqlab.data.read import DataConfig
+from seqlab.data.store import Ragged, Store
+from seqlab.decode import DecodeConfig
+from seqlab.fields.field import DataFacts
+from seqlab.metrics import MSE, Accuracy
+from seqlab.model import ModelConfig
+from seqlab.report.evaluate import Score, Scores, duration, score_labels, verdict
+from seqlab.tasks.classify import Classify
 
-LABELS = ["no", "yes", "[b]maybe"]
+LABELS = ("no", "yes", "[b]maybe")
+
+
+def answer_of(task, **learnt):
+    """The answer of a task whose fields have learnt these facts."""
+    fields = task.fields(DataConfig(), learnt)
+    for field in fields:
+        field.take(learnt)
+    facts = DataFacts(task.kind, learnt=learnt)
+    return task.answer(Known(DataConfig(), ModelConfig(), DecodeConfig(), facts, tuple(fields)))
+
+
+def labeller(*counts):
+    """What answers with one of the labels, which so many training rows had."""
+    return answer_of(Classify(), labels=LABELS, label_counts=counts)
+
+
+def baseline_scores(kind, answer, targets):
+    """What a baseline scores on rows with these targets, as a store has them."""
+    rows = Store({"text": Ragged.of([[7]] * len(targets), np.int64)}, {"target": targets})
+    judged = kind(answer).judge(rows)
+    return answer.scores(judged.said, judged.meant, answer.metrics)
 
 
 @pytest.fixture
@@ -25,9 +46,9 @@ def scores():
     random = np.random.default_rng(0)
     meant = random.integers(0, 3, 300)
     said = np.where(random.random(300) < 0.8, meant, 0)
-    shares = np.eye(3)[said] * 0.8 + 0.1
-    baselines = {"majority": majority(np.array([5, 9, 1]), meant, LABELS)}
-    return evaluate_labels(shares, meant, LABELS, seconds=1.25, baselines=baselines)
+    answer = labeller(5, 9, 1)
+    baselines = {"majority": baseline_scores(Majority, answer, meant)}
+    return replace(answer.scores(said, meant, answer.metrics), seconds=1.25, baselines=baselines)
 
 
 def test_json_is_what_the_interface_promises(scores):
@@ -45,15 +66,22 @@ def test_json_is_what_the_interface_promises(scores):
 
 def test_numbers_are_scored_by_their_errors():
     meant = np.array([1.0, 2.0, 3.0, 4.0])
-    scores = evaluate_numbers(meant + np.array([1, -1, 1, -1]), meant)
-    assert {name: score.value for name, score in scores.metrics.items()} == pytest.approx({"mse": 1.0, "mae": 1.0, "r2": 0.2})
-    mean = training_mean(2.5, meant).metrics
+    answer = answer_of(Classify(target="number"), mean=2.5, spread=2.0)
+    scores = answer.scores(meant + np.array([1, -1, 1, -1]), meant, answer.metrics)
+    values = {name: score.value for name, score in scores.metrics.items()}
+    assert values == pytest.approx({"mse": 1.0, "mae": 1.0, "r2": 0.2})
+
+
+def test_training_mean_says_the_mean_of_the_training_numbers():
+    """A store has numbers on the scale of the training rows; scores are in the user's units."""
+    answer = answer_of(Classify(target="number"), mean=2.5, spread=2.0)
+    mean = baseline_scores(TrainingMean, answer, np.array([-0.75, -0.25, 0.25, 0.75], np.float32)).metrics
     assert mean["mse"].value == pytest.approx(1.25) and mean["r2"].value == pytest.approx(0)
 
 
 def test_majority_says_the_commonest_training_label():
     """By hand: class 1 leads in training, and two of four examples are of it."""
-    scores = majority(np.array([3, 7, 2]), np.array([0, 1, 1, 2]), LABELS)
+    scores = baseline_scores(Majority, labeller(3, 7, 2), np.array([0, 1, 1, 2]))
     assert scores.metrics["accuracy"].value == 0.5
     assert scores.confusion[:, 1].sum() == 4
 
@@ -71,31 +99,30 @@ def test_a_name_that_looks_like_markup_is_shown_as_it_is(scores):
     assert "<script>" not in hostile._repr_html_()
 
 
-def of(value, half=0.01, name="accuracy"):
-    score = Score(value, value - half, value + half, "share of examples")
-    return Scores(task="classify", metrics={name: score}, examples=10)
+def of(metric, value, half=0.01):
+    score = Score.of_json(metric, {"value": value, "low": value - half, "high": value + half})
+    return Scores(task="classify", metrics={metric.name: score}, examples=10)
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "name", "words"),
+    ("ours", "theirs", "metric", "words"),
     [
-        (0.80, 0.85, "accuracy", "bow is better by 5.0 points of accuracy: use it."),
-        (0.80, 0.81, "accuracy", "bow is better by 1.0 points of accuracy: use it (the intervals overlap"),
-        (0.90, 0.85, "accuracy", "Ahead of bow by 5.0 points of accuracy."),
-        (0.86, 0.85, "accuracy", "Ahead of bow by 1.0 points of accuracy (the intervals overlap"),
-        (0.85, 0.85, "accuracy", "Level with bow"),
-        (0.40, 0.50, "mse", "Ahead of bow by 0.100 of mean squared error."),
-        (0.50, 0.40, "mse", "bow is better by 0.100 of mean squared error: use it."),
+        (0.80, 0.85, Accuracy, "bow is better by 5.0 points of accuracy: use it."),
+        (0.80, 0.81, Accuracy, "bow is better by 1.0 points of accuracy: use it (the intervals overlap"),
+        (0.90, 0.85, Accuracy, "Ahead of bow by 5.0 points of accuracy."),
+        (0.86, 0.85, Accuracy, "Ahead of bow by 1.0 points of accuracy (the intervals overlap"),
+        (0.85, 0.85, Accuracy, "Level with bow"),
+        (0.40, 0.50, MSE, "Ahead of bow by 0.100 of mean squared error."),
+        (0.50, 0.40, MSE, "bow is better by 0.100 of mean squared error: use it."),
     ],
 )
-def test_the_verdict_is_honest(ours, theirs, name, words):
-    us = of(ours, name=name)
-    scores = Scores(task="classify", metrics=us.metrics, examples=10, baselines={"bow": of(theirs, name=name)})
-    assert verdict(scores).startswith(words)
+def test_the_verdict_is_honest(ours, theirs, metric, words):
+    scores = replace(of(metric(), ours), baselines={"bow": of(metric(), theirs)})
+    assert verdict(scores, "bow").startswith(words)
 
 
 def test_an_evaluation_of_a_million_examples_is_quick():
-    """The interval comes from the confusion matrix: no array of a row an example and a column a class is made."""
+    """The interval comes from the confusion matrix: no array of rows by classes is made."""
     random = np.random.default_rng(0)
     meant, said = random.integers(0, 50, (2, 1_000_000))
     scores = score_labels(said, meant, [str(place) for place in range(50)])

@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as reference
 
-from seqlab.metrics import F1, GROUPS, MAE, MSE, R2, Accuracy, MacroF1, Precision, Recall, bootstrap, confusion
+from seqlab.metrics import (
+    F1,
+    GROUPS,
+    MAE,
+    MSE,
+    R2,
+    Accuracy,
+    MacroF1,
+    Precision,
+    Recall,
+    bootstrap,
+    confusion,
+)
 
 pairs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=60)
 numbers = st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), min_size=2, max_size=60)

@@ -1,30 +1,69 @@
 """report.html and the model card: whole, offline, and safe with any text."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
+from seqlab.answers.answer import Known
+from seqlab.baselines.copies import Copy, WordByWord
+from seqlab.baselines.grams import TextGrams
+from seqlab.config import build, read_yaml
+from seqlab.fields.field import DataFacts
 from seqlab.report.attention import Explanation, Map
 from seqlab.report.card import model_card
-from seqlab.report.chart import Bar, Curve, bar_chart, line_chart, power_text, powers_of_ten, thinned, tick_text, ticks
-from seqlab.report.evaluate import (
-    Scores,
-    evaluate_labels,
-    evaluate_language_model,
-    evaluate_numbers,
-    evaluate_texts,
-    majority,
-    score_by_length,
-    training_mean,
+from seqlab.report.chart import (
+    Bar,
+    Curve,
+    bar_chart,
+    line_chart,
+    power_text,
+    powers_of_ten,
+    thinned,
+    tick_text,
+    ticks,
 )
+from seqlab.report.evaluate import Scores, score_by_length
 from seqlab.report.html import shortened
-from seqlab.report.page import Example, Report, report_html, write_report
-from seqlab.text_metrics import Bleu, SequenceErrorRate, TokenErrorRate
+from seqlab.report.page import Report, report_html, write_report
+from seqlab.report.words import Example
+from seqlab.settings import Settings
+from seqlab.text_metrics import Bleu
 
 EVIL = '<script>alert("x")</script>'
-SETTINGS = "model:\n  input: {kind: tokens}\n  encoder: {kind: lstm}\n  pool: {kind: max}\n  head: {kind: linear}\n"
+SETTINGS = """model:
+  input: {kind: tokens}
+  encoder: {kind: lstm}
+  pool: {kind: max}
+  head: {kind: linear}
+"""
+NUMBERS = "task: {kind: classify, target: number}\n" + SETTINGS
+
+
+def answer_of(settings_text, **learnt):
+    """The answer of a run with these settings whose fields have learnt these facts."""
+    settings = build(Settings, read_yaml(settings_text, "config.yaml"), "config.yaml")
+    fields = settings.task.fields(settings.data, learnt)
+    for field in fields:
+        field.take(learnt)
+    facts = DataFacts(settings.task.kind, symbols={"written": 100}, learnt=learnt)
+    return settings.task.answer(Known(settings.data, settings.model, settings.decode, facts, tuple(fields)))
+
+
+def told(settings_text, answer):
+    """What a report takes from the task and the answer of a run, as at the end of a training."""
+    settings = build(Settings, read_yaml(settings_text, "config.yaml"), "config.yaml")
+    keys = {metric.name: metric.key for metric in answer.metrics}
+    return {"words": settings.task.words(answer), "keys": keys}
+
+
+def scored(answer, said, meant, baselines=None):
+    """The scores of what was said, beside those of what each baseline said."""
+    given, metrics = baselines or {}, answer.metrics
+    beside = {name: answer.scores(simple, meant, metrics) for name, simple in given.items()}
+    return replace(answer.scores(said, meant, metrics), baselines=beside)
 
 
 def report(labels, **more):
@@ -32,21 +71,25 @@ def report(labels, **more):
     classes = len(labels)
     meant = random.integers(0, classes, 200)
     shares = random.dirichlet(np.ones(classes), 200)
-    baselines = {
-        "majority": majority(np.bincount(meant, minlength=classes), meant, labels),
-        "bow": evaluate_labels(np.eye(classes)[meant] * 0.9, meant, labels),
-    }
+    answer = answer_of(SETTINGS, labels=tuple(labels), label_counts=(10,) * classes)
+    baselines = {"majority": np.full(200, np.bincount(meant, minlength=classes).argmax()), "bow": meant}
     metrics = [{"step": step, "train_loss": 1 / (step + 1)} for step in range(0, 50, 10)]
-    metrics += [{"step": 25, "valid_loss": 0.5, "valid_accuracy": 0.7}, {"step": 50, "valid_loss": 0.4, "valid_accuracy": 0.8}]
+    metrics += [
+        {"step": 25, "valid_loss": 0.5, "valid_accuracy": 0.7},
+        {"step": 50, "valid_loss": 0.4, "valid_accuracy": 0.8},
+    ]
     one = Map(name="attention", kind="tokens", weights=np.array([0.3, 0.7]), pieces=(EVIL, "film"))
     fields = {
         "title": f"run {EVIL}",
-        "scores": evaluate_labels(shares, meant, labels, baselines=baselines),
+        **told(SETTINGS, answer),
+        "scores": scored(answer, shares.argmax(axis=1), meant, baselines),
         "split": "valid",
         "settings_text": SETTINGS + f"note: '{EVIL}'\n",
         "metrics": metrics,
         "worst": [Example(text=f"{EVIL} " + "long " * 500, meant=labels[0], said=labels[-1], score=0.99)],
-        "maps": [Explanation(text=EVIL, label=labels[0], scores={labels[0]: 1.0}, maps=(one,), method="attention")],
+        "maps": [
+            Explanation(text=EVIL, label=labels[0], scores={labels[0]: 1.0}, maps=(one,), method="attention")
+        ],
         "rows": {"train": 1000, "valid": 200},
         "notes": (f"row 3 is {EVIL}",),
         "seconds": 75.0,
@@ -72,7 +115,7 @@ class Balance(HTMLParser):
 
 @pytest.mark.parametrize("classes", [2, 40, 60])
 def test_a_page_is_well_formed_offline_and_escapes_everything(classes):
-    labels = [f"label {place} & {EVIL}" for place in range(classes)]
+    labels = [f"<b>{place} & {EVIL}" for place in range(classes)]  # where names are shortened, <b> is left
     page = report_html(report(labels))
     assert "http" not in page and "<script>alert" not in page and "alert(&quot;x&quot;)" in page
     assert not re.search(r"\b(src|href)=", page)
@@ -82,6 +125,7 @@ def test_a_page_is_well_formed_offline_and_escapes_everything(classes):
 
 
 WRITER = """
+task: %s
 data: {tokens: {kind: characters}}
 model:
   input: %s
@@ -91,27 +135,38 @@ model:
   decoder: %s
 decode: {beam: 4}
 """
-LANGUAGE_MODEL = WRITER % ("null", "null", "{kind: causal, body: {kind: lstm, directions: forward}}")
+TRANSLATOR = WRITER % (
+    "{kind: translate}", "{kind: tokens}", "{kind: lstm, directions: both}",
+    "{kind: attending, body: {kind: lstm}}",
+)  # fmt: skip
+PRONOUNCER = TRANSLATOR.replace("{kind: translate}", "{kind: translate, metric: errors}")
+LANGUAGE_MODEL = WRITER % (
+    "{kind: generate}", "null", "null", "{kind: causal, body: {kind: lstm, directions: forward}}",
+)  # fmt: skip
+CHARACTERS = {"flow": "text", "unit": "character", "line_ends": True, "spaced": True, "opening": 7}
 
 
 def translator(**more):
     """A report of a model that writes texts for texts, as findings gives it."""
     meant = [["le chat dort"], ["la pluie tombe sur la ville"], ["un homme lit un livre dans le parc"]] * 20
     said = ["le chat dort", "la pluie tombe", f"un homme {EVIL}"] * 20
-    beside = {"copy": evaluate_texts(["a cat"] * 60, meant), "word table": evaluate_texts(["le le chat"] * 60, meant)}
-    scores = evaluate_texts(said, meant, baselines=beside)
+    answer = answer_of(TRANSLATOR)
+    scores = scored(answer, said, meant, {"copy": ["a cat"] * 60, "word table": ["le le chat"] * 60})
     buckets = score_by_length(Bleu(), said, meant, np.array([3, 6, 8] * 20))
+    losses = {"rate": 0.1, "train_loss": 5.0, "valid_loss": 4.0}
     fields = {
+        **told(TRANSLATOR, answer),
         "scores": scores,
         "split": "test",
-        "settings_text": WRITER % ("{kind: tokens}", "{kind: lstm, directions: both}", "{kind: attending, body: {kind: lstm}}"),
+        "settings_text": TRANSLATOR,
         "metrics": [
-            {"step": step, "rate": 0.1, "train_loss": 5.0, "valid_loss": 4.0, "valid_bleu": bleu, "valid_chrf": 60.0 - bleu}
+            {"step": step, **losses, "valid_bleu": bleu, "valid_chrf": 60.0 - bleu}
             for step, bleu in ((10, 3.0), (20, 31.5), (30, 30.0))
         ],
+        "does": {kind.name: kind.does for kind in (Copy, WordByWord)},
         "worst": [Example(text=f"a man {EVIL}", meant="un homme", said="suis suis suis", score=12.345)],
         "by_length": {
-            f"{one.shortest} words": Scores(task="translate", metrics={"bleu": one.score}, examples=one.examples)
+            f"{one.shortest} words": Scores(metrics={"bleu": one.score}, examples=one.examples)
             for one in buckets
         },
         "rows": {"train": 29_000, "valid": 1014, "test": 60},
@@ -123,12 +178,15 @@ def storyteller(**more):
     """A report of a language model."""
     random = np.random.default_rng(0)
     units = np.stack([random.integers(20, 60, 50), random.integers(4, 12, 50)], axis=1)
-    beside = {"6-gram": evaluate_language_model(units[:, 0] * 2.5, units)}
+    answer = answer_of(LANGUAGE_MODEL, **CHARACTERS)
+    losses = {"rate": 0.1, "train_loss": 3.0, "valid_loss": 2.0}
     fields = {
-        "scores": evaluate_language_model(units[:, 0] * 1.1, units, baselines=beside),
+        **told(LANGUAGE_MODEL, answer),
+        "scores": scored(answer, units[:, 0] * 1.1, units, {"6-gram": units[:, 0] * 2.5}),
+        "does": {"6-gram": TextGrams.does},
         "settings_text": LANGUAGE_MODEL,
         "metrics": [
-            {"step": step, "rate": 0.1, "train_loss": 3.0, "valid_loss": 2.0, "valid_bpc": bits, "valid_perplexity": 50.0**bits}
+            {"step": step, **losses, "valid_bpc": bits, "valid_perplexity": 50.0**bits}
             for step, bits in ((10, 4.0), (20, 1.5), (30, 1.6))
         ],
         "worst": [Example(text="zyzzyva", meant="", said="9.00 bits per character", score=9.0)],
@@ -145,16 +203,17 @@ def test_pages_of_writers_are_well_formed_offline_and_escape_everything(made):
     balance = Balance()
     balance.feed(page)
     assert not balance.open
-    assert "What it confuses" not in page and "predicts a number" not in page and "<script>" not in model_card(made())
+    assert "What it confuses" not in page and "predicts a number" not in page
+    assert "<script>" not in model_card(made())
 
 
 def test_a_translator_is_shown_by_scores_curves_lengths_and_its_worst_texts():
     page = report_html(translator())
     assert "This model writes a text for a text." in page and "29,000 / 1,014 / 60" in page
     assert "nrefs:1|case:mixed" in page and "word table (each word" in page and "decode.beam=4" in page
-    assert page.count("<polyline") == 5    # train and valid loss, BLEU, chrF, learning rate
+    assert page.count("<polyline") == 5  # train and valid loss, BLEU, chrF, learning rate
     assert page.count('class="best"') == 2, "the kept weights are marked for both metrics"
-    assert "BLEU by length of the source" in page and "<td class=\"l\">8 words</td><td>20</td>" in page
+    assert "BLEU by length of the source" in page and '<td class="l">8 words</td><td>20</td>' in page
     assert "suis suis suis" in page and ">12.3</td>" in page
 
 
@@ -168,9 +227,11 @@ def test_a_language_model_shows_what_it_writes_line_by_line():
 
 def test_the_best_validation_is_the_one_whose_weights_were_kept():
     """Lower is better for errors, and the other metrics are marked where the deciding one is best."""
-    scores = evaluate_texts(["a b"] * 4, [["a c"]] * 4, [TokenErrorRate(), SequenceErrorRate()])
-    metrics = [{"step": step, "valid_errors": share, "valid_loss": 1.0} for step, share in ((10, 0.5), (20, 0.25), (40, 0.75))]
-    page = report_html(translator(scores=scores, metrics=metrics, by_length={}))
+    answer = answer_of(PRONOUNCER)
+    scores = scored(answer, ["a b"] * 4, [["a c"]] * 4)
+    shares = ((10, 0.5), (20, 0.25), (40, 0.75))
+    metrics = [{"step": step, "valid_errors": share, "valid_loss": 1.0} for step, share in shares]
+    page = report_html(translator(scores=scores, metrics=metrics, by_length={}, **told(PRONOUNCER, answer)))
     x = float(re.search(r'<circle cx="([\d.]+)"[^>]* class="best"', page).group(1))
     assert abs(x - (52 + 0.5 * (460 - 52 - 14))) < 0.1, "at step 20 of 40"
 
@@ -180,25 +241,29 @@ def test_the_best_validation_is_the_one_whose_weights_were_kept():
     [
         (("{kind: tokens}", "{kind: transformer}", "{kind: causal, body: {kind: transformer}}"),
          "tokens → transformer → causal transformer"),
-        (("{kind: tokens}", "{kind: lstm, directions: both}", "{kind: attending, attend: late, body: {kind: lstm}}"),
+        (("{kind: tokens}", "{kind: lstm, directions: both}",
+          "{kind: attending, attend: late, body: {kind: lstm}}"),
          "tokens → lstm both ways → lstm with late attention"),
         (("{kind: tokens}", "{kind: gru}", "{kind: attending, attend: none, body: {kind: gru}}"),
          "tokens → gru → gru without attention"),
         (("{kind: tokens}", "{kind: gru}", "{kind: attending, feeding: true, body: {kind: gru}}"),
          "tokens → gru → gru with late attention and input feeding"),
-        (("null", "null", "{kind: causal, body: {kind: stack, encoders: [{kind: conv}, {kind: lstm}]}}"), "causal conv + lstm"),
+        (("null", "null", "{kind: causal, body: {kind: stack, encoders: [{kind: conv}, {kind: lstm}]}}"),
+         "causal conv + lstm"),
     ],
-)    # fmt: skip
+)  # fmt: skip
 def test_the_recipe_of_a_writer_is_told_in_words(parts, words):
-    assert translator(settings_text=WRITER % parts).recipe == words
+    assert translator(settings_text=WRITER % ("{kind: translate}", *parts)).recipe == words
 
 
 def test_cards_of_writers_tell_how_to_use_them():
     card = model_card(translator())
     assert "Trained on 29,000 pairs, with 1,014 validation and 60 test pairs kept apart" in card
-    assert "seqlab evaluate . sources.txt,targets.txt" in card and "[0].text" in card and "one of its labels" not in card
+    assert "seqlab evaluate . sources.txt,targets.txt" in card and "[0].text" in card
+    assert "one of its labels" not in card
     assert "`nrefs:1|case:mixed" in card and "| 8 words | 20 |" in card and "seqlab explain" in card
-    assert "seqlab explain" not in model_card(translator(maps=())), "a model without attention explains nothing"
+    blind = model_card(translator(maps=()))
+    assert "seqlab explain" not in blind, "a model without attention explains nothing"
     card = model_card(storyteller())
     assert "Trained on 83,225 characters" in card and "Scored on 50 validation lines" in card
     assert 'seqlab predict . "how it begins"' in card and "likely, not true" in card
@@ -207,7 +272,7 @@ def test_cards_of_writers_tell_how_to_use_them():
 def test_the_page_tells_the_honest_sentence_and_the_curves():
     page = report_html(report(["no", "yes"]))
     assert "bow is better by" in page and "use it" in page
-    assert page.count("<polyline") == 3    # train loss, valid loss, valid accuracy
+    assert page.count("<polyline") == 3  # train loss, valid loss, valid accuracy
     assert "tokens → lstm → max → linear" in page
 
 
@@ -219,9 +284,14 @@ def test_more_than_fifty_classes_are_listed_not_drawn():
 
 def test_numbers_have_a_page_too():
     meant = np.linspace(0, 1, 50)
-    scores = evaluate_numbers(meant + 0.1, meant, baselines={"training mean": training_mean(0.5, meant)})
-    page = report_html(report(["a", "b"], scores=scores, metrics=[{"step": 1, "train_loss": 1.0, "valid_mse": 0.1}]))
-    assert "mean squared error" in page and "The largest errors" in page and "confusion" not in page.split("</style>")[1]
+    answer = answer_of(NUMBERS, mean=0.5, spread=0.3)
+    scores = scored(answer, meant + 0.1, meant, {"training mean": np.full(50, 0.5)})
+    metrics = [{"step": 1, "train_loss": 1.0, "valid_mse": 0.1}]
+    made = report(["a", "b"], scores=scores, metrics=metrics, **told(NUMBERS, answer))
+    page = report_html(made)
+    assert "This model predicts a number for a text." in page and "[0].value" in model_card(made)
+    assert "mean squared error" in page and "The largest errors" in page
+    assert "confusion" not in page.split("</style>")[1]
 
 
 def test_a_run_with_nothing_but_scores_still_has_a_page(tmp_path):
@@ -235,15 +305,18 @@ def test_a_run_with_nothing_but_scores_still_has_a_page(tmp_path):
 def test_the_card_says_what_how_well_and_how_to_use_it():
     card = model_card(report(["no", "yes | no"]))
     assert "<script>" not in card
-    assert "| this model |" in card and "| bow |" in card and "seqlab predict" in card and "config.yaml" in card
+    assert "| this model |" in card and "| bow |" in card
+    assert "seqlab predict" in card and "config.yaml" in card
     assert "yes \\| no" in card, "a bar in a label does not break the table"
     assert "a little too good" in card, "weights chosen on the validation rows are said to be"
 
 
-# Charts --------------------------------------------------------------------------------------------------------------
+# Charts --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (0.68, 0.91), (0, 1234), (-3, 7), (5, 5), (0, 0), (1e-6, 3e-6)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1), (0.68, 0.91), (0, 1234), (-3, 7), (5, 5), (0, 0), (1e-6, 3e-6)]
+)
 def test_ticks_enclose_the_values_and_are_told_apart(low, high):
     marks = ticks(low, high)
     assert marks[0] <= low and marks[-1] >= high and 2 <= len(marks) <= 9
@@ -265,7 +338,8 @@ def test_powers_of_ten_enclose_the_values_and_are_few():
 
 def test_bars_without_a_finite_value_are_left_out():
     assert bar_chart("perplexity", [Bar("a", float("inf"), 1.0, float("inf"))]) == ""
-    assert bar_chart("perplexity", [Bar("a", float("nan"), 1.0, 2.0), Bar("b", 2.0, 1.0, 3.0)]).count("<rect") == 1
+    bars = [Bar("a", float("nan"), 1.0, 2.0), Bar("b", 2.0, 1.0, 3.0)]
+    assert bar_chart("perplexity", bars).count("<rect") == 1
 
 
 def test_long_curves_are_thinned_and_keep_their_end():
@@ -306,4 +380,5 @@ def test_bars_start_at_zero():
 
 def test_long_texts_keep_their_beginning_and_end():
     text = "begin " + "middle " * 500 + "end"
-    assert shortened(text, 60).startswith("begin") and shortened(text, 60).endswith("end") and len(shortened(text, 60)) <= 63
+    short = shortened(text, 60)
+    assert short.startswith("begin") and short.endswith("end") and len(short) <= 63

@@ -1,10 +1,11 @@
-"""BLEU and chrF are sacreBLEU's, edits are those of the usual table, and units of language models are told apart."""
+"""BLEU and chrF are sacreBLEU's, edits those of the usual table, units of language models are told apart."""
 
 import json
 import math
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF
 
+from seqlab.answers.answer import Known
+from seqlab.data.read import DataConfig
+from seqlab.decode import DecodeConfig
+from seqlab.fields.field import DataFacts
 from seqlab.metrics import bootstrap
-from seqlab.report.evaluate import (
-    Score,
-    Scores,
-    evaluate_language_model,
-    evaluate_texts,
-    score_by_length,
-    verdict,
-)
+from seqlab.model import ModelConfig
+from seqlab.report.evaluate import Score, Scores, score_by_length, verdict
+from seqlab.tasks.generate import Generate
+from seqlab.tasks.translate import Translate
 from seqlab.text_metrics import (
     BitsPerCharacter,
     Bleu,
@@ -39,8 +40,9 @@ corpus = st.lists(st.tuples(text, st.lists(text, min_size=1, max_size=3)), min_s
 
 
 def streams(meant):
-    """References as sacreBLEU takes them: the first of every example, then the second, None where there is none."""
-    return [[some[rank] if rank < len(some) else None for some in meant] for rank in range(max(map(len, meant)))]
+    """References as sacreBLEU takes them: all first ones, then all second ones, None where there is none."""
+    most = max(map(len, meant))
+    return [[some[rank] if rank < len(some) else None for some in meant] for rank in range(most)]
 
 
 @settings(deadline=None, max_examples=60)
@@ -48,10 +50,7 @@ def streams(meant):
 def test_scores_of_summed_counts_are_those_of_sacrebleu(rows):
     """Few short texts as well: orders without a match, orders without an n-gram, empty texts."""
     said, meant = ([row[place] for row in rows] for place in (0, 1))
-    for ours, theirs in [
-        (Bleu(), BLEU()),
-        (Chrf(), CHRF()),
-    ]:
+    for ours, theirs in [(Bleu(), BLEU()), (Chrf(), CHRF())]:
         assert ours(said, meant) == pytest.approx(theirs.corpus_score(said, streams(meant)).score, abs=1e-9)
         assert ours.signature(meant) == str(theirs.get_signature())
 
@@ -73,7 +72,7 @@ def test_a_stack_of_sums_is_scored_as_each_of_them(metric):
 
 
 def test_the_interval_of_bleu_agrees_with_that_of_sacrebleu():
-    """Both resample sentences; the draws differ, so the widths agree to within the noise of a thousand draws."""
+    """Both resample sentences; the draws differ, so the widths agree up to the noise of a thousand draws."""
     said, meant = some_texts()
     value, low, high = bootstrap(Bleu(), Bleu().count(said, meant))
     theirs = BLEU(force=True).corpus_score(said, streams(meant), n_bootstrap=1000)
@@ -82,7 +81,8 @@ def test_the_interval_of_bleu_agrees_with_that_of_sacrebleu():
 
 
 def test_sacrebleu_is_imported_only_when_texts_are_scored():
-    lines = ["import sys", "import seqlab.report.evaluate, seqlab.cli", "assert 'sacrebleu' not in sys.modules"]
+    lines = ["import sys", "import seqlab.report.evaluate, seqlab.cli"]
+    lines += ["assert 'sacrebleu' not in sys.modules"]
     lines += ["from seqlab.text_metrics import Bleu", "Bleu()", "assert 'sacrebleu' in sys.modules"]
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -107,7 +107,7 @@ def test_edit_distance_is_that_of_the_table(one, two):
 
 
 def test_error_rates_by_hand():
-    """The first is right by its second reference; the second is three edits from one reference, one from the other."""
+    """The first is right by its second reference; the second is three edits from one, one from the other."""
     said = ["K AE T", " D  AO "]
     meant = [["K AH T", "K AE T"], ["D AA G Z", "D AO G"]]
     assert TokenErrorRate().count(said, meant).tolist() == [[0, 3], [1, 3]]
@@ -125,7 +125,7 @@ def test_an_answer_too_many_can_cost_more_than_everything():
 
 
 def test_long_texts_and_many_short_ones_are_compared_quickly():
-    """The table of two texts of 10,000 characters has 100 million cells, a minute's work; bits need a moment."""
+    """The table of two texts of 10,000 signs has 100 million cells, a minute's work; bits need a moment."""
     random = np.random.default_rng(0)
     one, two = ("".join(map(str, row)) for row in random.integers(0, 9, (2, 10_000)))
     rows = [" ".join(map(str, row)) for row in random.integers(0, 39, (13_000, 7))]
@@ -151,13 +151,29 @@ def test_units_of_language_models_by_hand():
 # Reports
 
 
+def answer_of(task, **learnt):
+    """The answer of a task whose fields have learnt these facts."""
+    fields = task.fields(DataConfig(), learnt)
+    for field in fields:
+        field.take(learnt)
+    facts = DataFacts(task.kind, symbols={"written": 100}, learnt=learnt)
+    return task.answer(Known(DataConfig(), ModelConfig(), DecodeConfig(), facts, tuple(fields)))
+
+
+def continuing(unit):
+    """What continues running text, line ends and spaces included."""
+    return answer_of(Generate(), flow="text", unit=unit, line_ends=True, spaced=True, opening=7)
+
+
 def test_texts_are_evaluated_with_units_and_signatures():
     said, meant = some_texts(50)
-    copied = evaluate_texts(["cat"] * 50, meant)
-    scores = evaluate_texts(said, meant, seconds=1.0, baselines={"word table": copied})
+    answer = answer_of(Translate())
+    beside = {"word table": answer.scores(["cat"] * 50, meant, answer.metrics)}
+    scores = replace(answer.scores(said, meant, answer.metrics), seconds=1.0, baselines=beside)
     tree = json.loads(json.dumps(scores.to_json()))
-    assert list(tree["metrics"]) == ["bleu", "chrf"] and tree["task"] == "translate"
+    assert list(tree["metrics"]) == ["bleu", "chrf", "sequence_error_rate"] and tree["task"] == "translate"
     assert tree["metrics"]["bleu"]["value"] == pytest.approx(BLEU().corpus_score(said, streams(meant)).score)
+    assert list(tree["signatures"]) == ["bleu", "chrf"]
     assert tree["signatures"]["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert f"BLEU: {tree['signatures']['bleu']}" in str(scores)
     row = str(scores).splitlines()[1].split()
@@ -165,24 +181,38 @@ def test_texts_are_evaluated_with_units_and_signatures():
 
 
 def test_the_caller_names_the_metrics_in_order():
-    scores = evaluate_texts(["A B"], [["A B"]], [TokenErrorRate(), SequenceErrorRate()])
-    assert scores.main == "token_error_rate" and list(scores.metrics) == ["token_error_rate", "sequence_error_rate"]
+    answer = answer_of(Translate(metric="errors"))
+    for metrics in ([TokenErrorRate(), SequenceErrorRate()], answer.metrics):
+        scores = answer.scores(["A B"], [["A B"]], metrics)
+        assert scores.main == "token_error_rate"
+        assert list(scores.metrics) == ["token_error_rate", "sequence_error_rate"]
     assert not scores.signatures and "signatures" not in scores.to_json()
 
 
 def test_language_models_are_evaluated_in_stated_units():
     units = np.array([[10, 2], [30, 5]])
-    scores = evaluate_language_model(np.array([10.0, 30.0]), units)
+    answer = continuing("character")
+    scores = answer.scores(np.array([10.0, 30.0]), units, [BitsPerCharacter(), PerplexityPerWord()])
     assert scores.main == "bpc" and scores.metrics["bpc"].value == pytest.approx(1 / math.log(2))
     assert scores.metrics["perplexity"].value == pytest.approx(math.exp(40 / 7))
     assert "character" in scores.metrics["bpc"].unit and "word" in scores.metrics["perplexity"].unit
-    other = evaluate_language_model(np.array([1.0, 3.0]), units, [PerplexityPerWordOrEnd(), BitsPerCharacter()])
+    assert scores.task == "generate" and "signatures" not in scores.to_json()
+    other = answer.scores(np.array([1.0, 3.0]), units, [PerplexityPerWordOrEnd(), BitsPerCharacter()])
     assert other.main == "perplexity" and "line end" in other.metrics["perplexity"].unit
 
 
+@pytest.mark.parametrize(("unit", "main"), [("character", "bpc"), ("subword", "bpc"), ("word", "perplexity")])
+def test_the_unit_of_a_language_model_decides_which_metric_comes_first(unit, main):
+    answer = continuing(unit)
+    scores = answer.scores(np.array([10.0, 30.0]), np.array([[10, 2], [30, 5]]), answer.metrics)
+    assert scores.main == main and set(scores.metrics) == {"bpc", "perplexity"}
+    assert scores.metrics["bpc"].value == pytest.approx(1 / math.log(2))
+    assert scores.metrics["perplexity"].value == pytest.approx(math.exp(40 / 7))
+
+
 def of(metric, value, half=0.001):
-    scores = {metric.name: Score(value, value - half, value + half, metric.unit)}
-    return Scores(task="translate", metrics=scores, examples=10)
+    score = Score.of_json(metric, {"value": value, "low": value - half, "high": value + half})
+    return Scores(task="translate", metrics={metric.name: score}, examples=10)
 
 
 @pytest.mark.parametrize(
@@ -197,8 +227,7 @@ def of(metric, value, half=0.001):
     ],
 )
 def test_the_verdict_speaks_the_language_of_the_metric(metric, ours, theirs, words):
-    baselines = {"table": of(metric, theirs)}
-    scores = Scores(task="translate", metrics=of(metric, ours).metrics, examples=10, baselines=baselines)
+    scores = replace(of(metric(), ours), baselines={"table": of(metric(), theirs)})
     assert verdict(scores, "table") == words
 
 
@@ -210,7 +239,8 @@ def test_buckets_of_length_hold_all_examples_and_score_each_part():
     assert [bucket.shortest for bucket in buckets[1:]] == [7, 13]
     inside = np.flatnonzero((lengths > 6) & (lengths <= 12))
     assert buckets[1].examples == len(inside)
-    assert buckets[1].score.value == pytest.approx(Bleu()([said[row] for row in inside], [meant[row] for row in inside]))
+    alone = Bleu()([said[row] for row in inside], [meant[row] for row in inside])
+    assert buckets[1].score.value == pytest.approx(alone)
 
 
 def test_buckets_of_their_own_making_are_about_equally_full():

@@ -1,4 +1,5 @@
-"""What tests of whole runs share: a table of opinions, a cache of their own, and the command line in this process."""
+"""What tests of whole runs share: a table of opinions, a cache of their own, and the command line in this
+process."""
 
 from __future__ import annotations
 

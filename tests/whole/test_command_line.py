@@ -11,11 +11,22 @@ from made import SMALL, opinions, write_table
 
 from seqlab.run import load
 
-PRESETS = ["bow", "rnn", "gru", "lstm", "bilstm", "cnn", "self-attentive", "han", "han-context", "transformer"]
+PRESETS = [
+    "bow",
+    "rnn",
+    "gru",
+    "lstm",
+    "bilstm",
+    "cnn",
+    "self-attentive",
+    "han",
+    "han-context",
+    "transformer",
+]
 WIDTHS = {
     "bow": [], "han": ["model.input.inner.width=16", "model.input.encoder.width=8", "model.encoder.width=8"],
     "han-context": ["model.input.inner.width=16", "model.input.encoder.width=8", "model.input.width=8"],
-}    # fmt: skip
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -23,12 +34,20 @@ def test_every_preset_learns_from_a_table_and_answers_from_its_folder(preset, se
     """Train, predict, evaluate and explain; the folder is all that the last three get."""
     run = tmp_path / "run"
     settings = WIDTHS.get(preset, ["model.input.width=16"]) + SMALL[1:]
-    code, out, err = seqlab("train", "classify", reviews, "--model", preset, "--epochs", 10, "--out", run, *settings)
+    code, out, err = seqlab(
+        "train", "classify", reviews, "--model", preset, "--epochs", 10, "--out", run, *settings
+    )
     assert code == 0, err
     assert "Next: seqlab predict" in out
     assert {path.name for path in run.iterdir()} >= {
-        "config.yaml", "facts.json", "model.safetensors", "metrics.jsonl", "report.html", "README.md", "resume",
-    }    # fmt: skip
+        "config.yaml",
+        "facts.json",
+        "model.safetensors",
+        "metrics.jsonl",
+        "report.html",
+        "README.md",
+        "resume",
+    }
 
     test = write_table(tmp_path / "test.csv", opinions(200, seed=1))
     code, out, err = seqlab("evaluate", run, test, "--json")
@@ -49,18 +68,54 @@ def test_every_preset_learns_from_a_table_and_answers_from_its_folder(preset, se
 
 
 def test_metrics_have_the_promised_keys(seqlab, reviews, tmp_path):
-    code, _, err = seqlab("train", "classify", reviews, "--model", "cnn", "--steps", 20, "--out", tmp_path / "run", *SMALL)
+    code, _, err = seqlab(
+        "train", "classify", reviews, "--model", "cnn", "--steps", 20, "--out", tmp_path / "run", *SMALL
+    )
     assert code == 0, err
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["step"] == 20
     for row in rows:
-        assert {"step", "epoch", "seconds", "train_loss", "valid_loss", "valid_accuracy", "valid_f1"} <= row.keys()
+        assert {
+            "step",
+            "epoch",
+            "seconds",
+            "train_loss",
+            "valid_loss",
+            "valid_accuracy",
+            "valid_f1",
+        } <= row.keys()
 
 
 def test_the_same_seed_gives_the_same_weights(seqlab, reviews, tmp_path):
     for name in ("a", "b"):
-        seqlab("train", "classify", reviews, "--model", "lstm", "--steps", 15, "--seed", 3, "--out", tmp_path / name, *SMALL)
-    seqlab("train", "classify", reviews, "--model", "lstm", "--steps", 15, "--seed", 4, "--out", tmp_path / "c", *SMALL)
+        seqlab(
+            "train",
+            "classify",
+            reviews,
+            "--model",
+            "lstm",
+            "--steps",
+            15,
+            "--seed",
+            3,
+            "--out",
+            tmp_path / name,
+            *SMALL,
+        )
+    seqlab(
+        "train",
+        "classify",
+        reviews,
+        "--model",
+        "lstm",
+        "--steps",
+        15,
+        "--seed",
+        4,
+        "--out",
+        tmp_path / "c",
+        *SMALL,
+    )
     a, b, c = [(tmp_path / name / "model.safetensors").read_bytes() for name in "abc"]
     assert a == b != c
 
@@ -100,8 +155,16 @@ def test_a_pair_of_texts_gets_one_label(seqlab, tmp_path):
     first, second = opinions(1500, seed=5), opinions(1500, seed=6)
     rows = [(a, b, "same" if x == y else "other") for (a, x), (b, y) in zip(first, second, strict=True)]
     table = write_table(tmp_path / "pairs.csv", rows, ("text", "text2", "label"))
-    settings = [*SMALL[1:3], "training.rate=0.005", "model.input.width=32", "model.input.dropout=0.1", "model.encoder.width=64"]
-    code, _, err = seqlab("train", "classify", table, "--model", "bilstm", "--epochs", 14, "--out", tmp_path / "run", *settings)
+    settings = [
+        *SMALL[1:3],
+        "training.rate=0.005",
+        "model.input.width=32",
+        "model.input.dropout=0.1",
+        "model.encoder.width=64",
+    ]
+    code, _, err = seqlab(
+        "train", "classify", table, "--model", "bilstm", "--epochs", 14, "--out", tmp_path / "run", *settings
+    )
     assert code == 0, err
     pairs = ["a superb film\tthe music was lovely", "a superb film\tthe music was dull"]
     _, out, _ = seqlab("predict", tmp_path / "run", *pairs, "--json")
@@ -112,7 +175,9 @@ def test_predict_keeps_the_columns_and_the_order_of_a_file(seqlab, reviews, tmp_
     seqlab("train", "classify", reviews, "--model", "cnn", "--epochs", 5, "--out", tmp_path / "run", *SMALL)
     rows = [(str(number), text) for number, (text, _) in enumerate(opinions(3000, seed=9))]
     table = write_table(tmp_path / "new.csv", rows, ("id", "text"))
-    code, out, err = seqlab("predict", tmp_path / "run", "--input", table, "--output", tmp_path / "answers.jsonl")
+    code, out, err = seqlab(
+        "predict", tmp_path / "run", "--input", table, "--output", tmp_path / "answers.jsonl"
+    )
     assert code == 0, err
     answers = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
     assert [answer["id"] for answer in answers] == [row[0] for row in rows]
@@ -123,8 +188,15 @@ def test_predict_keeps_the_columns_and_the_order_of_a_file(seqlab, reviews, tmp_
 
 def test_inspect_gives_the_worked_number(seqlab):
     """SPEC T3: 988,402 parameters, by formula and by count."""
-    keys = ["model.input.width=200", "model.encoder.layers=4", "model.encoder.feed_forward=200", "model.encoder.norm=post"]
-    code, out, err = seqlab("inspect", "transformer", "--task", "classify", "--vocabulary", 100, "--classes", 2, *keys, "--json")
+    keys = [
+        "model.input.width=200",
+        "model.encoder.layers=4",
+        "model.encoder.feed_forward=200",
+        "model.encoder.norm=post",
+    ]
+    code, out, err = seqlab(
+        "inspect", "transformer", "--task", "classify", "--vocabulary", 100, "--classes", 2, *keys, "--json"
+    )
     assert code == 0, err
     assert json.loads(out)["parameters"]["total"] == json.loads(out)["parameters"]["formula_total"] == 988_402
 
@@ -150,7 +222,9 @@ def test_a_run_goes_into_a_numbered_folder_when_the_name_is_taken(seqlab, review
     assert (tmp_path / "runs" / "reviews-cnn-2" / "model.safetensors").exists()
 
 
-def test_a_folder_is_named_after_the_model_that_was_chosen_for_the_user(seqlab, reviews, tmp_path, monkeypatch):
+def test_a_folder_is_named_after_the_model_that_was_chosen_for_the_user(
+    seqlab, reviews, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     assert seqlab("train", "classify", "reviews.csv", "--steps", 2, *SMALL)[0] == 0
     assert seqlab("train", "runs/reviews-bilstm/config.yaml", "--steps", 2)[0] == 0
@@ -159,7 +233,9 @@ def test_a_folder_is_named_after_the_model_that_was_chosen_for_the_user(seqlab, 
 
 def test_the_baseline_stands_beside_the_model(seqlab, reviews, tmp_path):
     settings = [setting for setting in SMALL if "baseline" not in setting]
-    code, out, err = seqlab("train", "classify", reviews, "--model", "cnn", "--epochs", 5, "--out", tmp_path / "run", *settings)
+    code, out, err = seqlab(
+        "train", "classify", reviews, "--model", "cnn", "--epochs", 5, "--out", tmp_path / "run", *settings
+    )
     assert code == 0, err
     assert "bow" in out and "majority" in out
     _, out, _ = seqlab("evaluate", tmp_path / "run", reviews, "--json")
@@ -175,7 +251,7 @@ def test_every_file_of_a_run_is_as_open_as_the_umask_lets_it_be(task, seqlab, re
     words = {
         "classify": [reviews, "--model", "self-attentive", *SMALL, "training.baseline=true"],
         "generate": [story, "--model", "transformer", "task.context=16", "model.decoder.width=16"],
-    }    # fmt: skip
+    }  # fmt: skip
     try:
         code, _, err = seqlab("train", task, *words[task], "--steps", 3, "--out", tmp_path / "run")
         assert code == 0, err
@@ -245,7 +321,12 @@ def test_embed_gives_the_vector_that_the_head_reads(seqlab, reviews, tmp_path):
 def test_a_baseline_that_would_eat_up_the_minutes_is_left_out(seqlab, reviews, tmp_path, monkeypatch):
     monkeypatch.setattr("seqlab.baselines.bag.GRAMS_A_SECOND", 10)
     monkeypatch.setattr("seqlab.cli.STARTED", time.monotonic())
-    words = [*(setting for setting in SMALL if "baseline" not in setting), "--minutes", 0.25, "training.patience=1"]
+    words = [
+        *(setting for setting in SMALL if "baseline" not in setting),
+        "--minutes",
+        0.25,
+        "training.patience=1",
+    ]
     code, out, err = seqlab("train", "classify", reviews, "--model", "cnn", "--out", tmp_path / "run", *words)
     assert code == 0, err
     assert "The baseline bow is left out" in err and "bow" not in out

@@ -1,4 +1,5 @@
-"""Several workers share a step: the gradient is that of one, chance can be repeated, and a resumed run ends the same."""
+"""Several workers share a step: the gradient is that of one, chance can be repeated, and a resumed run ends
+the same."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def test_the_weights_of_all_replicas_are_one_memory():
         next(crew.model.parameters()).fill_(7.0)
     for replica in crew.replicas:
         assert (next(replica.parameters()) == 7).all()
-        assert replica.decoder.vocabulary.weight is replica.decoder.embedding.weight    # type: ignore[union-attr]
+        assert replica.decoder.vocabulary.weight is replica.decoder.embedding.weight  # type: ignore[union-attr]
 
 
 def test_threads_are_given_back():
@@ -109,15 +110,18 @@ def test_every_thread_is_a_worker_where_batches_are_large_enough(threads):
     assert workers_of("transformer", threads, enough - 1) == threads
     assert workers_of("bilstm", threads, enough, "classify") == threads
     assert workers_of("bow", threads, enough, "classify") == 1
-    assert workers_of("lstm", threads, enough, "generate") == 1    # which carries state from step to step
+    assert workers_of("lstm", threads, enough, "generate") == 1  # which carries state from step to step
     assert workers_of("transformer", threads, enough, "generate") == threads
 
 
 def test_a_run_of_two_threads_has_two_workers_and_keeps_them_when_resumed(tmp_path, monkeypatch):
-    """What was chosen stands in config.yaml, and a process with other threads goes on with it, bit for bit."""
+    """What was chosen stands in config.yaml, and a process with other threads goes on with it, bit for
+    bit."""
     monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
     before = torch.get_num_threads()
-    (tmp_path / "pairs.tsv").write_text("".join(f"{n} {n % 7} {n % 3}\t{n % 3} {n % 7} {n}\n" for n in range(300)))
+    (tmp_path / "pairs.tsv").write_text(
+        "".join(f"{n} {n % 7} {n % 3}\t{n % 3} {n % 7} {n}\n" for n in range(300))
+    )
     sizes = {"input.width": 8, "encoder.width": 8, "decoder.width": 8, "decoder.body.width": 8}
     settings = {f"model.{name}": width for name, width in sizes.items()} | {"training.baseline": False}
     settings |= {"training.threads": 2, "training.batch_tokens": 2 * WORKER_TOKENS, "training.validations": 2}
@@ -126,7 +130,7 @@ def test_a_run_of_two_threads_has_two_workers_and_keeps_them_when_resumed(tmp_pa
 
     def noted(self: loop_module.Training) -> None:
         crews.append((self.crew.workers, self.counters.step))
-        if len(crews) == 20:    # in the second run
+        if len(crews) == 20:  # in the second run
             self.save()
             raise Stopped(15, "stopped", fix="")
         taken(self)
@@ -151,13 +155,25 @@ def test_a_run_of_two_workers_stopped_and_resumed_ends_bit_for_bit_the_same(tmp_
     rows = "\n".join(f"{n} {n % 7} {n % 3}\t{n % 3} {n % 7} {n}" for n in range(300))
     (tmp_path / "pairs.tsv").write_text(rows + "\n")
     settings = {
-        "training.workers": 2, "training.baseline": False, "model.input.width": 16, "model.decoder.width": 16,
-        "model.encoder": {"kind": "transformer", "layers": 1, "heads": 2, "dropout": 0.2}, "training.batch_tokens": 128,
-        "model.decoder.body": {"kind": "transformer", "layers": 1, "heads": 2, "dropout": 0.2}, "training.validations": 2,
-    }    # fmt: skip
+        "training.workers": 2,
+        "training.baseline": False,
+        "model.input.width": 16,
+        "model.decoder.width": 16,
+        "model.encoder": {"kind": "transformer", "layers": 1, "heads": 2, "dropout": 0.2},
+        "training.batch_tokens": 128,
+        "model.decoder.body": {"kind": "transformer", "layers": 1, "heads": 2, "dropout": 0.2},
+        "training.validations": 2,
+    }
 
     def train(name: str) -> None:
-        session.train("translate", str(tmp_path / "pairs.tsv"), steps=30, out=tmp_path / name, settings=settings, quiet=True)
+        session.train(
+            "translate",
+            str(tmp_path / "pairs.tsv"),
+            steps=30,
+            out=tmp_path / name,
+            settings=settings,
+            quiet=True,
+        )
 
     train("whole")
     with monkeypatch.context() as patch:

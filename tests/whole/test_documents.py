@@ -85,7 +85,9 @@ def test_python_in_a_document_runs_and_prints_what_is_shown(name, tmp_path, monk
     """Whole numbers and words to the letter; digits after a point depend on the processor."""
     monkeypatch.chdir(tmp_path)
     for shown, printed in make.python_outputs(DOCUMENTS[f"docs/{name}"]):
-        assert without_decimals(shown.body if shown else "") == without_decimals(printed), "out of date: make docs"
+        assert without_decimals(shown.body if shown else "") == without_decimals(printed), (
+            "out of date: make docs"
+        )
 
 
 def without_decimals(text):
@@ -133,7 +135,11 @@ def test_files_that_are_named_are_there(name):
 def test_settings_that_are_named_are_there(name):
     """Every dotted key in the text, under some kind of its branch."""
     for key in re.findall(r"\b(?:task|data|model|training|decode)(?:\.[a-z_0-9]+)+(?==|`)", DOCUMENTS[name]):
-        others = ("model.safetensors", "training.stps", "model.encoder.widht")    # a file, and mistakes shown on purpose
+        others = (
+            "model.safetensors",
+            "training.stps",
+            "model.encoder.widht",
+        )  # a file, and mistakes shown on purpose
         assert key in others or known(Settings, key.split(".")), f"{name}: {key}"
 
 

@@ -17,7 +17,8 @@ from seqlab.settings import Settings
 
 TASKS = schema.stored()["tasks"]
 LIMIT = 1.0
-"""Seconds of CPU time: twice what is promised, because the machine that tests may be a slow one; torch takes more."""
+"""Seconds of CPU time: twice what is promised, because the machine that tests may be a slow one; torch takes
+more."""
 MAIN = """
 import sys
 from seqlab.cli import main
@@ -85,7 +86,7 @@ MISTAKES = {
     "a folder to inspect": "inspect empty",
     "a misspelt key to inspect": "inspect bilstm model.encoder.widht=5",
     "a misspelt key of a run to inspect": "inspect run model.encoder.widht=5",
-}    # fmt: skip
+}  # fmt: skip
 SETTINGS_FILES = {
     "data.yaml": "task: classify\ndata: {train: nowhere.csv}\n",
     "task.yaml": "task: {kind: clasify}\n",
@@ -124,7 +125,7 @@ def test_a_mistake_is_told_without_torch_in_the_words_of_the_whole_check(mistake
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    code, out, err = seqlab(*words)    # torch is there, so this is the whole check
+    code, out, err = seqlab(*words)  # torch is there, so this is the whole check
     print(f"{seconds:.2f} s of CPU: seqlab {MISTAKES[mistake]}")
     told = "".join(line for line in err.splitlines(keepends=True) if not line.startswith("Reading "))
     assert (code, out) == (2, "") and told
@@ -169,7 +170,7 @@ def test_what_a_run_decides_is_left_to_the_whole_check(place, monkeypatch):
     given = {"data.train": ("reviews.csv",), "transfer.start": "run"}
     given |= {"model.encoder.kernel": 3, "data.tokens.folder": "x"}
     early.train.__wrapped__(Request(task="classify", overrides=given), "")
-    misspelt = given | {"training.stepz": 5}    # told with what may be wrong below the model, all at once
+    misspelt = given | {"training.stepz": 5}  # told with what may be wrong below the model, all at once
     early.train.__wrapped__(Request(task="classify", overrides=misspelt), "")
 
 
@@ -194,7 +195,9 @@ def test_the_schema_of_the_settings_is_printed_for_editors(seqlab):
     code, out, _ = seqlab("schema")
     tree = json.loads(out)
     assert code == 0 and set(tree) == {"$schema", "$ref", "$defs"}
-    assert list(tree["$defs"]["Settings"]["properties"]) == [field.name for field in dataclasses.fields(Settings)]
+    assert list(tree["$defs"]["Settings"]["properties"]) == [
+        field.name for field in dataclasses.fields(Settings)
+    ]
     steps = tree["$defs"]["TrainConfig"]["properties"]["steps"]
     assert {"type": "integer", "exclusiveMinimum": 0} in steps["anyOf"]
     assert "optimiser steps" in steps["description"]

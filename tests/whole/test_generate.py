@@ -1,4 +1,5 @@
-"""Language models end to end: a small language is learnt, written, scored and explained; what can't work is told."""
+"""Language models end to end: a small language is learnt, written, scored and explained; what can't work is
+told."""
 
 from __future__ import annotations
 
@@ -41,13 +42,24 @@ BODIES = {
 
 def sentences(count: int, seed: int = 0) -> str:
     draw = random.Random(seed)
-    return "".join(f"the {draw.choice(['cat', 'dog'])} sat on the {draw.choice(['mat', 'hat'])}.\n" for _ in range(count))
+    return "".join(
+        f"the {draw.choice(['cat', 'dog'])} sat on the {draw.choice(['mat', 'hat'])}.\n" for _ in range(count)
+    )
 
 
-def tree(data: Path, body: str = "conv", *, steps: int = 60, tokens: object = "characters", **task: object) -> dict[str, object]:
+def tree(
+    data: Path, body: str = "conv", *, steps: int = 60, tokens: object = "characters", **task: object
+) -> dict[str, object]:
     """Settings of the smallest model that learns the sentences."""
     model = {"input": None, "encoder": None, "pool": None, "head": None}
-    training = {"steps": steps, "batch_tokens": 512, "rate": 0.01, "validations": 3, "threads": 1, "patience": 50}
+    training = {
+        "steps": steps,
+        "batch_tokens": 512,
+        "rate": 0.01,
+        "validations": 3,
+        "threads": 1,
+        "patience": 50,
+    }
     return {
         "task": {"kind": "generate", "context": 32, **task},
         "data": {"train": [str(data)], "tokens": tokens},
@@ -83,7 +95,9 @@ def cats(folder):
 def lines(folder):
     """A Transformer with learned positions for which each line is a text of its own."""
     settings = tree(folder / "cats.txt", "transformer", steps=40, flow="rows")
-    settings["model"]["decoder"]["body"] = BODIES["transformer"] | {"positions": {"kind": "learned", "length": 40}}
+    settings["model"]["decoder"]["body"] = BODIES["transformer"] | {
+        "positions": {"kind": "learned", "length": 40}
+    }
     return trained(folder, settings, "lines")
 
 
@@ -94,7 +108,7 @@ def looks(folder):
     return trained(folder, settings, "looks")
 
 
-# Learning and writing ------------------------------------------------------------------------------------------------
+# Learning and writing ---------------------------------------------------------------------------------------
 
 
 def test_it_learns_the_language_and_writes_it(cats):
@@ -106,8 +120,13 @@ def test_it_learns_the_language_and_writes_it(cats):
 
     assert rows[-1]["valid_bpc"] == pytest.approx(2 / 24, abs=0.03)
     assert rows[-1]["valid_bpc"] == pytest.approx(rows[-1]["valid_loss"] / np.log(2))
-    assert rows[-1]["valid_perplexity"] == pytest.approx(np.exp(rows[-1]["valid_loss"] * 24 / 7), rel=1e-6)    # 6 words, 1 end
-    assert facts["unit"] == "character" and facts["ids"] == {"train": 400 * 24 * 9 // 10, "valid": 400 * 24 // 10}
+    assert rows[-1]["valid_perplexity"] == pytest.approx(
+        np.exp(rows[-1]["valid_loss"] * 24 / 7), rel=1e-6
+    )  # 6 words, 1 end
+    assert facts["unit"] == "character" and facts["ids"] == {
+        "train": 400 * 24 * 9 // 10,
+        "valid": 400 * 24 // 10,
+    }
     assert set(said.splitlines()[:-1]) <= known
     assert len(said) == len("the cat") + 200
 
@@ -137,7 +156,6 @@ def test_compared_with_a_part_of_the_vocabulary_it_learns_the_language_too(folde
     assert rows[-1]["valid_bpc"] == pytest.approx(2 / 24, abs=0.03)
 
 
-
 @pytest.mark.parametrize("name", ["cats", "lines", "looks"])
 def test_what_comes_piece_by_piece_is_what_comes_at_once(name, request):
     run = request.getfixturevalue(name)
@@ -163,8 +181,10 @@ def test_the_seed_decides_and_prompts_side_by_side_do_not_matter(cats):
     other = cats.predict(prompts, asked | {"decode.seed": 1})
 
     assert one == two != other
-    assert one[0] != one[3]    # the same prompt again is drawn anew
-    assert cats.predict(["the cat"], {"decode.beam": 3, "decode.longest": 40})[0].text.startswith("the cat sat on the ")
+    assert one[0] != one[3]  # the same prompt again is drawn anew
+    assert cats.predict(["the cat"], {"decode.beam": 3, "decode.longest": 40})[0].text.startswith(
+        "the cat sat on the "
+    )
 
 
 def test_characters_that_were_never_seen_are_passed_over(cats):
@@ -183,17 +203,24 @@ def test_a_prompt_longer_than_the_context_counts_by_its_end(looks):
     prompts = ["the dog", sentences(9), "\n" + sentences(9)]
     short, long, longer = looks.predict(prompts, {"decode.longest": 8, "decode.sample": False})
 
-    assert long.note == "The prompt has 72 subwords; the model looked at the last 24."    # 8 a sentence; ¾ of 32
+    assert (
+        long.note == "The prompt has 72 subwords; the model looked at the last 24."
+    )  # 8 a sentence; ¾ of 32
     assert short.note == "" and longer.text == "\n" + long.text
 
 
-# Decoding as config.yaml says ------------------------------------------------------------------------------------
+# Decoding as config.yaml says -------------------------------------------------------------------------------
 
 
 TINY = {
-    "model.decoder.width": 16, "model.decoder.body.width": 16, "model.decoder.body.layers": 1, "task.context": 32,
-    "training.baseline": False, "training.validations": 1, "training.threads": 1,
-}    # fmt: skip
+    "model.decoder.width": 16,
+    "model.decoder.body.width": 16,
+    "model.decoder.body.layers": 1,
+    "task.context": 32,
+    "training.baseline": False,
+    "training.validations": 1,
+    "training.threads": 1,
+}
 
 
 def written(run, *prompts: str, **asked: object) -> list[str]:
@@ -271,7 +298,11 @@ def test_a_body_goes_on_writing_as_it_did(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(session.Session, "finish", lambda self, _: seqlab.load(self.folder))
     training = {key: value for key, value in TINY.items() if key.startswith("training")}
-    small = training | {"model.decoder.width": 16, "model.decoder.body.layers": 1, "data.tokens.vocabulary": 280}
+    small = training | {
+        "model.decoder.width": 16,
+        "model.decoder.body.layers": 1,
+        "data.tokens.vocabulary": 280,
+    }
     more, data = {"steps": 1, "quiet": True}, str(folder / "cats.txt")
     body = seqlab.train("pretrain", data, model="gpt", out=tmp_path / "body", settings=small, **more)
     for task in ("generate", "pretrain"):
@@ -279,7 +310,7 @@ def test_a_body_goes_on_writing_as_it_did(folder, tmp_path, monkeypatch):
         assert run.decoding() == DecodeConfig(sample=True, temperature=0.8)
 
 
-# Scores --------------------------------------------------------------------------------------------------------------
+# Scores -----------------------------------------------------------------------------------------------------
 
 
 def alone(body) -> ModelConfig:
@@ -300,13 +331,29 @@ def by_hand(model: Model, fed: list[int], meant: int) -> float:
 
 
 def test_a_window_slides_so_that_each_id_has_enough_before_it():
-    model, ids = writer(Transformer(layers=1, heads=2, feed_forward=16)), np.random.default_rng(0).integers(7, 20, 53)
+    model, ids = (
+        writer(Transformer(layers=1, heads=2, feed_forward=16)),
+        np.random.default_rng(0).integers(7, 20, 53),
+    )
     found = likelihood.stream_nats(model, ids, opening=7, context=12, stride=5)
     text = [7, *ids.tolist()]
-    ends = [12, 17, 22, 27, 32, 37, 42, 47, 52, 53]    # windows of 12; the last one is pushed back to end with the text
+    ends = [
+        12,
+        17,
+        22,
+        27,
+        32,
+        37,
+        42,
+        47,
+        52,
+        53,
+    ]  # windows of 12; the last one is pushed back to end with the text
     for place in range(53):
         end = next(end for end in ends if place < end)
-        assert found[place] == pytest.approx(by_hand(model, text[end - 12 : place + 1], int(ids[place])), abs=1e-4)
+        assert found[place] == pytest.approx(
+            by_hand(model, text[end - 12 : place + 1], int(ids[place])), abs=1e-4
+        )
 
 
 def test_a_recurrent_model_reads_on_without_forgetting(monkeypatch):
@@ -315,16 +362,21 @@ def test_a_recurrent_model_reads_on_without_forgetting(monkeypatch):
     wanted = by_hand(model, [7, *ids[:-1].tolist()], int(ids[-1]))
 
     assert found[-1] == pytest.approx(wanted, abs=1e-4)
-    monkeypatch.setattr(likelihood, "SHORTEST", 800)    # three readers, of which two begin with what they read before
+    monkeypatch.setattr(
+        likelihood, "SHORTEST", 800
+    )  # three readers, of which two begin with what they read before
     monkeypatch.setattr(likelihood, "WARM", 400)
     np.testing.assert_allclose(likelihood.stream_nats(model, ids, opening=7, context=16), found, atol=1e-3)
 
 
 def test_several_readers_of_a_convolution_give_what_one_gives(monkeypatch):
-    model, ids = writer(Conv(width=16, layers=2, kernel=3, causal=True)), np.random.default_rng(0).integers(7, 20, 531)
+    model, ids = (
+        writer(Conv(width=16, layers=2, kernel=3, causal=True)),
+        np.random.default_rng(0).integers(7, 20, 531),
+    )
     alone = likelihood.stream_nats(model, ids, opening=7, context=16)
     monkeypatch.setattr(likelihood, "SHORTEST", 50)
-    monkeypatch.setattr(likelihood, "WARM", 4)    # as far as two layers of width 3 look back
+    monkeypatch.setattr(likelihood, "WARM", 4)  # as far as two layers of width 3 look back
 
     np.testing.assert_allclose(likelihood.stream_nats(model, ids, opening=7, context=16), alone, atol=1e-5)
 
@@ -368,22 +420,26 @@ def test_a_model_of_words_is_scored_per_word_and_told_of_unknown_ones():
     field = reader_of(lines, "text", tokens={"kind": "words", "least": 2})
     ids, units, _ = field.ids(lines)
 
-    assert units.tolist() == [[8, 4], [6, 3]]    # words and marks; line ends are not among the ids
+    assert units.tolist() == [[8, 4], [6, 3]]  # words and marks; line ends are not among the ids
     assert field.tokenizer.decode(ids.values.tolist()) == "a, a,"
 
 
 def test_a_cut_row_counts_only_what_is_kept_of_it():
-    ids, units, cut = reader_of(["abcdef gh"], "rows", tokens="characters", length=5).ids(["abcdef gh", "a b"])
+    ids, units, cut = reader_of(["abcdef gh"], "rows", tokens="characters", length=5).ids(
+        ["abcdef gh", "a b"]
+    )
 
-    assert ids.sizes().tolist() == [7, 5] and cut == 1    # with both marks
-    assert units.tolist() == [[6, 2], [4, 3]]             # the end counts as one character and one word
+    assert ids.sizes().tolist() == [7, 5] and cut == 1  # with both marks
+    assert units.tolist() == [[6, 2], [4, 3]]  # the end counts as one character and one word
 
 
-# Going on ------------------------------------------------------------------------------------------------------------
+# Going on ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("body", "flow"), [("lstm", "text"), ("transformer", "text"), ("lstm", "rows")])
-def test_stopped_and_resumed_it_ends_bit_for_bit_like_an_unbroken_run(tmp_path, folder, body, flow, monkeypatch):
+def test_stopped_and_resumed_it_ends_bit_for_bit_like_an_unbroken_run(
+    tmp_path, folder, body, flow, monkeypatch
+):
     monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(session.Session, "finish", lambda self, _: seqlab.load(self.folder))
     settings = tree(folder / "cats.txt", body, steps=24, flow=flow, context=64)
@@ -434,7 +490,7 @@ def test_a_score_is_the_perplexity_of_its_ids(name, more, request, seqlab):
     assert code == 0 and json.loads(out) == score.to_json() and score.kind == "perplexity", err
 
 
-# Looking inside ------------------------------------------------------------------------------------------------------
+# Looking inside ---------------------------------------------------------------------------------------------
 
 
 def test_explain_shows_what_surprised_it(cats, tmp_path):
@@ -453,7 +509,7 @@ def test_explain_shows_where_a_transformer_looked(lines):
 
     assert [one.weights.shape for one in matrices] == [(4, 14, 14)] * 2
     assert received.pieces[0] == "[BOS]" and surprised.pieces == tuple("the cat sat on")
-    assert all(np.allclose(np.triu(one.weights, 1), 0) for one in matrices)    # nobody looks ahead
+    assert all(np.allclose(np.triu(one.weights, 1), 0) for one in matrices)  # nobody looks ahead
 
 
 def test_the_report_has_samples_and_the_most_surprising_lines(cats, folder):
@@ -466,7 +522,7 @@ def test_the_report_has_samples_and_the_most_surprising_lines(cats, folder):
     assert scores.examples == 40
 
 
-# What can't work -----------------------------------------------------------------------------------------------------
+# What can't work --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -506,7 +562,11 @@ def test_a_language_model_gives_no_vectors(cats):
     [
         (ModelConfig(), Generate(), 'model.input is of kind "tokens"'),
         (alone(Transformer()), Generate(carry=True), "task.carry is true"),
-        (alone(Transformer(positions=Learned(length=64))), Generate(context=65), "is 65, but the model learns 64 positions"),
+        (
+            alone(Transformer(positions=Learned(length=64))),
+            Generate(context=65),
+            "is 65, but the model learns 64 positions",
+        ),
     ],
 )
 def test_models_that_do_not_fit_the_task_are_refused(model, task, wanted):
@@ -520,11 +580,16 @@ def test_a_stride_beyond_the_context_is_refused():
         config.build(Settings, {"task": {"kind": "generate", "context": 8, "stride": 9}}, "settings")
 
 
-@pytest.mark.parametrize(("text", "wanted"), [("", "this file is empty"), ("the cat\n", "too little text: 8 characters")])
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("", "this file is empty"), ("the cat\n", "too little text: 8 characters")]
+)
 def test_too_little_text_ends_before_anything_is_written(seqlab, tmp_path, text, wanted):
     (tmp_path / "cats.txt").write_text(text)
     (tmp_path / "run.yaml").write_text(config.write_yaml(tree(tmp_path / "cats.txt")))
-    for verb in (["train", tmp_path / "run.yaml", "--out", tmp_path / "run"], ["check", tmp_path / "run.yaml"]):
+    for verb in (
+        ["train", tmp_path / "run.yaml", "--out", tmp_path / "run"],
+        ["check", tmp_path / "run.yaml"],
+    ):
         code, out, err = seqlab(*verb)
 
         assert code == 2 and wanted in out + err and "Traceback" not in err
@@ -549,7 +614,9 @@ def test_a_table_is_no_text_to_a_model_of_running_text(seqlab, cats, tmp_path):
 
 def test_facts_of_another_task_are_refused(cats, tmp_path):
     copy = shutil.copytree(cats.folder, tmp_path / "copy")
-    (copy / "facts.json").write_text((copy / "facts.json").read_text().replace('"task": "generate"', '"task": "classify"'))
+    (copy / "facts.json").write_text(
+        (copy / "facts.json").read_text().replace('"task": "generate"', '"task": "classify"')
+    )
     with pytest.raises(UserError, match='this is of the task "classify"'):
         seqlab.load(copy)
 

@@ -1,4 +1,5 @@
-"""Labs end to end: every cell, the same rows for every side, nothing trained twice, and what can't work is told."""
+"""Labs end to end: every cell, the same rows for every side, nothing trained twice, and what can't work is
+told."""
 
 from __future__ import annotations
 
@@ -23,10 +24,15 @@ from seqlab.labs.lab import Spread
 from seqlab.labs.trials import Trial, train_all
 
 COMMON = {
-    "pretrain.data.tokens.vocabulary": 300, "pretrain.task.context": 32, "pretrain.training.batch_tokens": 512,
-    "pretrain.training.threads": 1, "pretrain.model.input.width": 16, "pretrain.model.encoder.feed_forward": 32,
-    "training.threads": 1, "training.rate": 0.01,
-}    # fmt: skip
+    "pretrain.data.tokens.vocabulary": 300,
+    "pretrain.task.context": 32,
+    "pretrain.training.batch_tokens": 512,
+    "pretrain.training.threads": 1,
+    "pretrain.model.input.width": 16,
+    "pretrain.model.encoder.feed_forward": 32,
+    "training.threads": 1,
+    "training.rate": 0.01,
+}
 ASKED = {"quick": True, "labels": "30,90", "seeds": 2, "epochs": 2, "quiet": True}
 """Small enough for a test."""
 
@@ -48,7 +54,9 @@ def found(reviews, tmp_path_factory):
     """A lab that has been run once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEQLAB_CACHE", str(tmp_path_factory.mktemp("cache")))
-        return transfer.run(data=reviews, settings=COMMON, out=tmp_path_factory.mktemp("labs") / "one", **ASKED)
+        return transfer.run(
+            data=reviews, settings=COMMON, out=tmp_path_factory.mktemp("labs") / "one", **ASKED
+        )
 
 
 def settings_of(folder):
@@ -57,17 +65,23 @@ def settings_of(folder):
 
 def first_seed(outcome):
     """What each side reached with 30 labels and the first seed."""
-    return {cell["side"]: cell["test_accuracy"]["values"][:1] for cell in outcome.numbers["cells"] if cell["labels"] == 30}
+    return {
+        cell["side"]: cell["test_accuracy"]["values"][:1]
+        for cell in outcome.numbers["cells"]
+        if cell["labels"] == 30
+    }
 
 
-# transfer ------------------------------------------------------------------------------------------------------------
+# transfer ---------------------------------------------------------------------------------------------------
 
 
 def test_every_cell_is_the_mean_over_the_seeds_of_its_runs(found):
     told = json.loads((found.folder / "table.json").read_text())
     cells = {(cell["side"], cell["labels"]): cell for cell in told["cells"]}
 
-    assert set(cells) == {(side, count) for side in ("pretrained", "from scratch", "bow") for count in (30, 90)}
+    assert set(cells) == {
+        (side, count) for side in ("pretrained", "from scratch", "bow") for count in (30, 90)
+    }
     for (side, count), cell in cells.items():
         folders = [found.folder / "trials" / f"{side.replace(' ', '-')}-{count}-{seed}" for seed in range(2)]
         scores = [json.loads((folder / "scores.json").read_text()) for folder in folders]
@@ -78,23 +92,37 @@ def test_every_cell_is_the_mean_over_the_seeds_of_its_runs(found):
         assert cell["test_accuracy"]["deviation"] == pytest.approx(abs(values[0] - values[1]) / math.sqrt(2))
         assert side == "bow" or len(cell["valid_accuracy_by_epoch"]) == 2
     for change in told["differences"]:
-        one, two = (cells[side, change["labels"]]["test_accuracy"]["values"] for side in ("pretrained", "from scratch"))
+        one, two = (
+            cells[side, change["labels"]]["test_accuracy"]["values"]
+            for side in ("pretrained", "from scratch")
+        )
         assert change["values"] == pytest.approx([a - b for a, b in zip(one, two, strict=True)])
         assert change["ahead_at_the_end"] == (statistics.mean(one) > statistics.mean(two))
 
 
 def test_both_sides_have_the_same_rows_settings_and_epochs(found):
-    """All settings but where the weights come from; the parts share no text, each label occurs, few are among more."""
-    rows = {path.stem: [json.loads(line) for line in path.open()] for path in (found.folder / "data").glob("*.jsonl")}
+    """All settings but where the weights come from; the parts share no text, each label occurs, few are among
+    more."""
+    rows = {
+        path.stem: [json.loads(line) for line in path.open()]
+        for path in (found.folder / "data").glob("*.jsonl")
+    }
     for count in (30, 90):
         for seed in range(2):
             sides = ("pretrained", "from-scratch", "bow")
-            one, two, bow = (settings_of(found.folder / "trials" / f"{side}-{count}-{seed}") for side in sides)
-            assert one["transfer"].pop("start") == str(found.folder / "pretrained") and two["transfer"].pop("start") == ""
+            one, two, bow = (
+                settings_of(found.folder / "trials" / f"{side}-{count}-{seed}") for side in sides
+            )
+            assert (
+                one["transfer"].pop("start") == str(found.folder / "pretrained")
+                and two["transfer"].pop("start") == ""
+            )
             assert one == two
             assert all(bow["data"][split] == one["data"][split] for split in ("train", "valid", "test"))
             assert one["data"]["train"] == [str(found.folder / "data" / f"{count}-{seed}.jsonl")]
-            assert len(rows[f"{count}-{seed}"]) == count and {row["label"] for row in rows[f"{count}-{seed}"]} == {"good", "bad"}
+            assert len(rows[f"{count}-{seed}"]) == count and {
+                row["label"] for row in rows[f"{count}-{seed}"]
+            } == {"good", "bad"}
     assert rows["90-0"][:30] == rows["30-0"] != rows["30-1"]
     parts = [{row["text"] for row in rows[name]} for name in ("90-0", "valid", "test")]
     assert not parts[0] & parts[1] and not parts[0] & parts[2] and not parts[1] & parts[2]
@@ -103,7 +131,9 @@ def test_both_sides_have_the_same_rows_settings_and_epochs(found):
 
 def test_the_two_sides_start_from_different_weights(found):
     losses = [
-        json.loads((found.folder / "trials" / f"{side}-90-0" / "metrics.jsonl").read_text().splitlines()[0])["train_loss"]
+        json.loads((found.folder / "trials" / f"{side}-90-0" / "metrics.jsonl").read_text().splitlines()[0])[
+            "train_loss"
+        ]
         for side in ("pretrained", "from-scratch")
     ]
     assert losses[0] != losses[1]
@@ -133,7 +163,7 @@ def test_finished_runs_are_not_trained_again_and_more_seeds_can_follow(found, re
 
     transfer.run(data=reviews, settings=COMMON, out=found.folder, **ASKED | {"seeds": 3, "labels": "30"})
     assert sorted(trained) == ["bow-30-2", "from-scratch-30-2", "pretrained-30-2"]
-    transfer.run(data=reviews, settings=COMMON, out=found.folder, **ASKED)    # as it was, for the other tests
+    transfer.run(data=reviews, settings=COMMON, out=found.folder, **ASKED)  # as it was, for the other tests
     assert len(trained) == 3
 
 
@@ -161,12 +191,27 @@ def test_a_stopped_lab_goes_on_where_it_was(found, reviews, monkeypatch, tmp_pat
 
 
 def test_a_pretrained_run_can_be_taken(found, reviews, tmp_path, seqlab):
-    """Through the command line, with the body that is there; the same rows, body and seed give the same numbers."""
+    """Through the command line, with the body that is there; the same rows, body and seed give the same
+    numbers."""
     words = [f"{key}={value}" for key, value in COMMON.items() if not key.startswith("pretrain.")]
     code, out, err = seqlab(
-        "lab", "transfer", "--quick", "--data", reviews, "--from", found.folder / "pretrained", "--labels", 30, "--seeds", 1,
-        "--epochs", 2, "--out", tmp_path / "lab", *words,
-    )    # fmt: skip
+        "lab",
+        "transfer",
+        "--quick",
+        "--data",
+        reviews,
+        "--from",
+        found.folder / "pretrained",
+        "--labels",
+        30,
+        "--seeds",
+        1,
+        "--epochs",
+        2,
+        "--out",
+        tmp_path / "lab",
+        *words,
+    )
     told = json.loads((tmp_path / "lab" / "table.json").read_text())
 
     assert code == 0, err
@@ -175,7 +220,7 @@ def test_a_pretrained_run_can_be_taken(found, reviews, tmp_path, seqlab):
     assert {cell["side"]: cell["test_accuracy"]["values"] for cell in told["cells"]} == first_seed(found)
 
 
-# Trials side by side ---------------------------------------------------------------------------------------------
+# Trials side by side ----------------------------------------------------------------------------------------
 
 
 def trial(reviews, folder, **overrides):
@@ -187,7 +232,9 @@ def test_trials_side_by_side_give_the_numbers_of_one_after_the_other(found, revi
     monkeypatch.setattr(few_labels.Comparison, "at_once", 2)
     less = ASKED | {"labels": "30", "seeds": 1}
     own = {key: value for key, value in COMMON.items() if not key.startswith("pretrain.")}
-    outcome = transfer.run(data=reviews, start=found.folder / "pretrained", settings=own, out=tmp_path / "lab", **less)
+    outcome = transfer.run(
+        data=reviews, start=found.folder / "pretrained", settings=own, out=tmp_path / "lab", **less
+    )
     assert first_seed(outcome) == first_seed(found)
 
 
@@ -195,7 +242,15 @@ def test_one_trial_runs_on_each_core_unless_threads_are_asked_for(reviews, tmp_p
     monkeypatch.setattr(few_labels.torch, "get_num_threads", lambda: 6)
     for settings, count in (({}, 6), ({"training.threads": 2}, 1)):
         wanted = asked.Asked.of(
-            quick=True, data=reviews, unlabelled="", test="", labels="30", seeds=1, minutes=None, epochs=None, settings=settings
+            quick=True,
+            data=reviews,
+            unlabelled="",
+            test="",
+            labels="30",
+            seeds=1,
+            minutes=None,
+            epochs=None,
+            settings=settings,
         )
         assert few_labels.Comparison(wanted, tmp_path, lab.Progress(quiet=True)).at_once == count
 
@@ -216,7 +271,10 @@ def test_a_killed_trial_is_told(reviews, tmp_path, monkeypatch):
 
 def test_a_stop_saves_the_trials_that_are_at_work(reviews, tmp_path):
     folders = [tmp_path / name for name in ("one", "two")]
-    longs = [trial(reviews, folder, **{"training.steps": 1_000_000, "training.validations": 10_000}) for folder in folders]
+    longs = [
+        trial(reviews, folder, **{"training.steps": 1_000_000, "training.validations": 10_000})
+        for folder in folders
+    ]
 
     def stop_when_both_learn():
         while not all((folder / "metrics.jsonl").exists() for folder in folders):
@@ -227,18 +285,32 @@ def test_a_stop_saves_the_trials_that_are_at_work(reviews, tmp_path):
     with pytest.raises(Stopped) as stop:
         list(train_all(longs, at_once=2))
     assert stop.value.exit_code == 143
-    assert all((folder / "resume").exists() and not one.finished for folder, one in zip(folders, longs, strict=True))
+    assert all(
+        (folder / "resume").exists() and not one.finished for folder, one in zip(folders, longs, strict=True)
+    )
 
 
-# objectives ----------------------------------------------------------------------------------------------------------
+# objectives -------------------------------------------------------------------------------------------------
 
 
 def test_objectives_are_compared_at_equal_steps(reviews, tmp_path, seqlab):
     words = [f"{key}={value}" for key, value in COMMON.items() if ".model." not in key]
     code, out, err = seqlab(
-        "lab", "objectives", "--quick", "--data", reviews, "--labels", 40, "--seeds", 1, "--epochs", 1, "--out", tmp_path / "lab",
+        "lab",
+        "objectives",
+        "--quick",
+        "--data",
+        reviews,
+        "--labels",
+        40,
+        "--seeds",
+        1,
+        "--epochs",
+        1,
+        "--out",
+        tmp_path / "lab",
         *words,
-    )    # fmt: skip
+    )
     told = json.loads((tmp_path / "lab" / "table.json").read_text())
 
     assert code == 0, err
@@ -248,17 +320,20 @@ def test_objectives_are_compared_at_equal_steps(reviews, tmp_path, seqlab):
     assert "published direction" in out and "6 steps" in out and "110 million" in out
 
 
-# What is said --------------------------------------------------------------------------------------------------------
+# What is said -----------------------------------------------------------------------------------------------
 
 
 def results(pretrained, scratch, bow):
     """Results with these accuracies at the end, and after the first epoch the same of both sides."""
     sides = {"pretrained": pretrained, "from scratch": scratch, "bow": bow}
-    return few_labels.Results({(side, 30): tuple(few_labels.Learnt(one, (one,)) for one in some) for side, some in sides.items()})
+    return few_labels.Results(
+        {(side, 30): tuple(few_labels.Learnt(one, (one,)) for one in some) for side, some in sides.items()}
+    )
 
 
 def test_the_verdict_tells_the_truth_whoever_wins():
-    """t for 2 degrees of freedom is 4.303; of differences 0.10, 0.11, 0.12 the interval is 0.11 ± 4.303 · 0.01 / √3."""
+    """t for 2 degrees of freedom is 4.303; of differences 0.10, 0.11, 0.12 the interval is 0.11 ± 4.303 ·
+    0.01 / √3."""
     ahead = transfer.verdict(results((0.8, 0.82, 0.84), (0.7, 0.71, 0.72), (0.5, 0.5, 0.5)), 30)
     behind = transfer.verdict(results((0.7, 0.71, 0.72), (0.8, 0.82, 0.84), (0.5, 0.5, 0.5)), 30)
     unsure = transfer.verdict(results((0.7, 0.9, 0.8), (0.8, 0.7, 0.75), (0.95, 0.95, 0.95)), 30)
@@ -274,7 +349,10 @@ def test_the_verdict_tells_the_truth_whoever_wins():
 def test_student_is_as_in_the_tables():
     """1, 4, 12 and 30 degrees of freedom, from printed tables."""
     assert [round(lab.student(freedom), 2) for freedom in (1, 4, 12, 30)] == [12.71, 2.78, 2.18, 2.04]
-    assert Spread((1.0, 2.0, 3.0)).margin == pytest.approx(4.303 / math.sqrt(3)) and Spread((1.0,)).margin == math.inf
+    assert (
+        Spread((1.0, 2.0, 3.0)).margin == pytest.approx(4.303 / math.sqrt(3))
+        and Spread((1.0,)).margin == math.inf
+    )
 
 
 def test_without_matplotlib_the_page_has_simpler_charts(found, tmp_path, monkeypatch):
@@ -288,7 +366,10 @@ def test_without_matplotlib_the_page_has_simpler_charts(found, tmp_path, monkeyp
 
 
 def test_any_beginning_that_is_long_enough_has_every_label():
-    pool = [{"text": str(place), "label": "rare" if place == 70 else "b" if place % 3 else "a"} for place in range(100)]
+    pool = [
+        {"text": str(place), "label": "rare" if place == 70 else "b" if place % 3 else "a"}
+        for place in range(100)
+    ]
     rows = Rows(pool, [], [])
     for seed in range(5):
         order = rows.order(seed)
@@ -307,7 +388,7 @@ def test_the_list_of_labs_needs_no_torch(seqlab):
     assert subprocess.run([sys.executable, "-c", "\n".join(lines)]).returncode == 0
 
 
-# What can't work -----------------------------------------------------------------------------------------------------
+# What can't work --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("words", "told"), [
@@ -326,17 +407,23 @@ def test_the_list_of_labs_needs_no_torch(seqlab):
     (["transfr"], 'There is no lab "transfr". Did you mean "transfer"?'),
     (["objectives", "--models", "gpt"], "needs two"),
     (["objectives", "--models", "gpt,lstm"], 'no model "lstm" for pretrain'),
-])    # fmt: skip
-def test_what_makes_no_sense_is_said_kindly_and_leaves_nothing(words, told, reviews, tmp_path, monkeypatch, seqlab):
+])  # fmt: skip
+def test_what_makes_no_sense_is_said_kindly_and_leaves_nothing(
+    words, told, reviews, tmp_path, monkeypatch, seqlab
+):
     monkeypatch.chdir(tmp_path)
-    code, out, err = seqlab("lab", *words, "--data", reviews, "--quick", *(() if "--labels" in words else ("--labels", "30")))
+    code, out, err = seqlab(
+        "lab", *words, "--data", reviews, "--quick", *(() if "--labels" in words else ("--labels", "30"))
+    )
     assert code == 2 and not out and "Traceback" not in err
     assert told in err and len(err.splitlines()) >= 2
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_run_that_learnt_from_labels_is_refused(found, reviews, seqlab):
-    code, _, err = seqlab("lab", "transfer", "--data", reviews, "--from", found.folder / "trials" / "pretrained-30-0")
+    code, _, err = seqlab(
+        "lab", "transfer", "--data", reviews, "--from", found.folder / "trials" / "pretrained-30-0"
+    )
     assert code == 2 and "is a run of classify" in err and "seqlab train pretrain" in err
 
 
@@ -351,7 +438,9 @@ def test_a_folder_is_not_gone_on_with_otherwise(found, reviews, tmp_path):
 
 def test_pretraining_that_is_refused_leaves_no_folder(reviews, tmp_path):
     with pytest.raises(UserError, match=r"task\.context"):
-        transfer.run(data=reviews, settings=COMMON | {"pretrain.task.context": 9000}, out=tmp_path / "lab", **ASKED)
+        transfer.run(
+            data=reviews, settings=COMMON | {"pretrain.task.context": 9000}, out=tmp_path / "lab", **ASKED
+        )
     assert not (tmp_path / "lab").exists()
 
 
@@ -370,6 +459,9 @@ def test_the_built_in_data_is_words_with_their_stress(tmp_path, monkeypatch):
     train, _, test = write_stress_tables(tmp_path)
     words = {line.partition(",")[0] for line in train.read_text().splitlines()[1:]}
 
-    assert begun[0].settings().data.tokens.kind == "characters" and begun[0].settings().task.objective == "masked"
-    assert texts < words and len(words) - len(texts) == 1000    # to validate on
+    assert (
+        begun[0].settings().data.tokens.kind == "characters"
+        and begun[0].settings().task.objective == "masked"
+    )
+    assert texts < words and len(words) - len(texts) == 1000  # to validate on
     assert not texts & {line.partition(",")[0] for line in test.read_text().splitlines()[1:]}

@@ -36,7 +36,19 @@ def said(tmp_path_factory):
         "check": ["check", "syllables", train, column],
         "faulty": ["check", "syllables", bad, column],
         "init": ["init", "syllables"],
-        "train": ["train", "syllables", train, "--test", test, "--steps", "300", "--out", run, column, "training.rate=0.01"],
+        "train": [
+            "train",
+            "syllables",
+            train,
+            "--test",
+            test,
+            "--steps",
+            "300",
+            "--out",
+            run,
+            column,
+            "training.rate=0.01",
+        ],
         "resume": ["train", "--resume", run],
         "predict": ["predict", run, "banana", "batino"],
         "json": ["predict", run, "banana", "--json"],
@@ -48,7 +60,11 @@ def said(tmp_path_factory):
         "unknown": ["train", "syllabels", train],
     }
     done = subprocess.run(
-        [sys.executable, "drive.py"], cwd=OUTSIDE, input=json.dumps(list(commands.values())), capture_output=True, text=True
+        [sys.executable, "drive.py"],
+        cwd=OUTSIDE,
+        input=json.dumps(list(commands.values())),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     return {"folder": folder, **dict(zip(commands, json.loads(done.stdout), strict=True))}
@@ -75,7 +91,7 @@ def test_it_is_trained_scored_beside_its_baseline_and_asked(said):
     assert "was finished already" in said["resume"]["err"]
     scores = json.loads(said["evaluate"]["out"])
     assert scores["task"] == "syllables" and scores["examples"] == 100
-    assert scores["baselines"]["vowels"]["exact"]["value"] == 1.0    # each syllable has one vowel
+    assert scores["baselines"]["vowels"]["exact"]["value"] == 1.0  # each syllable has one vowel
     assert scores["metrics"]["exact"]["value"] > 0.5
     assert scores["metrics"]["mae"]["value"] < scores["baselines"]["training mean"]["mae"]["value"]
     assert json.loads(said["json"]["out"])["value"] == pytest.approx(3, abs=1)

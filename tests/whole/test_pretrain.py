@@ -1,4 +1,5 @@
-"""Pretrained runs end to end: each objective is trained, asked, scored, embedded and explained; what can't work is told."""
+"""Pretrained runs end to end: each objective is trained, asked, scored, embedded and explained; what can't
+work is told."""
 
 from __future__ import annotations
 
@@ -33,17 +34,25 @@ from seqlab.training.progress import Progress
 
 NAMES = ["Ann", "Ben", "Cleo", "Dora"]
 COMMON = [
-    "data.tokens.vocabulary=290", "task.context=32", "training.batch_tokens=512", "training.threads=1", "training.rate=0.01",
+    "data.tokens.vocabulary=290",
+    "task.context=32",
+    "training.batch_tokens=512",
+    "training.threads=1",
+    "training.rate=0.01",
     "training.validations=2",
-]    # fmt: skip
+]
 LAYER = ("layers=1", "heads=2", "feed_forward=32")
 FILLS = ["model.input.width=16", *(f"model.encoder.{one}" for one in LAYER)]
 WRITES = ["model.decoder.width=16", *(f"model.decoder.body.{one}" for one in LAYER)]
 APART = ["model.input.width=16", "model.encoder.body.width=16"]
 MODELS = {
-    "masked": ("roberta", FILLS), "masked+next": ("bert", FILLS), "causal": ("gpt", WRITES), "both-ways": ("elmo", APART),
-    "blank": ("blank-bilstm", APART), "denoise": ("bart", FILLS + WRITES),
-}    # fmt: skip
+    "masked": ("roberta", FILLS),
+    "masked+next": ("bert", FILLS),
+    "causal": ("gpt", WRITES),
+    "both-ways": ("elmo", APART),
+    "blank": ("blank-bilstm", APART),
+    "denoise": ("bart", FILLS + WRITES),
+}
 OBJECTIVES = pytest.mark.parametrize("objective", MODELS)
 FILLING = ["masked", "masked+next", "blank", "both-ways"]
 STEPS = 8
@@ -57,7 +66,10 @@ def story(count: int, seed: int = 0) -> str:
         sentences = []
         for _ in range(draw.randint(2, 4)):
             one, two = draw.sample(NAMES, 2)
-            sentences.append(f"{one} {draw.choice(['wakes', 'eats', 'sleeps'])} this {draw.choice(['morning', 'evening'])}.")
+            sentences.append(
+                f"{one} {draw.choice(['wakes', 'eats', 'sleeps'])} this"
+                f" {draw.choice(['morning', 'evening'])}."
+            )
             sentences.append(f"Then {two} calls {one}.")
         documents.append(" ".join(sentences))
     return "\n\n".join(documents) + "\n"
@@ -79,7 +91,17 @@ def trained(folder):
     def train(objective: str):
         if objective not in done:
             preset, small = MODELS[objective]
-            words = ["train", "pretrain", folder / "story.txt", "--model", preset, "--steps", STEPS, "--out", folder / preset]
+            words = [
+                "train",
+                "pretrain",
+                folder / "story.txt",
+                "--model",
+                preset,
+                "--steps",
+                STEPS,
+                "--out",
+                folder / preset,
+            ]
             printed = io.StringIO()
             with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
                 patch.setenv("SEQLAB_CACHE", str(folder / "cache"))
@@ -100,17 +122,24 @@ def run(trained):
 def logs_at(run, ids: list[int], place: int) -> torch.Tensor:
     """log p of every id at a place, from the model itself; of two directions, the sum of both."""
     text = padded([np.array(ids)])
-    batch = Batch({"text": text}, torch.tensor([0]), {"places": Places(torch.tensor([place]), torch.tensor([0]))})
+    batch = Batch(
+        {"text": text}, torch.tensor([0]), {"places": Places(torch.tensor([place]), torch.tensor([0]))}
+    )
     with torch.no_grad():
-        return run.model.places.output(run.model(batch).answers["places"].vectors).log_softmax(dim=-1).sum(dim=0)
+        return (
+            run.model.places.output(run.model(batch).answers["places"].vectors).log_softmax(dim=-1).sum(dim=0)
+        )
 
 
-# Training ------------------------------------------------------------------------------------------------------------
+# Training ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("objective", [one for one in MODELS if one != "masked+next"])    # which needs two sentences
+@pytest.mark.parametrize(
+    "objective", [one for one in MODELS if one != "masked+next"]
+)  # which needs two sentences
 def test_a_text_without_full_stops_is_learnt_from_and_shown(objective, tmp_path):
-    """Each document is one sentence, longer than what a model sees at once; the report shows what it fills in."""
+    """Each document is one sentence, longer than what a model sees at once; the report shows what it fills
+    in."""
     draw = random.Random(0)
     texts = [" ".join(draw.choices(NAMES, k=150)) for _ in range(20)]
     (tmp_path / "long.txt").write_text("\n\n".join(texts) + "\n")
@@ -123,13 +152,25 @@ def test_a_text_without_full_stops_is_learnt_from_and_shown(objective, tmp_path)
 
 @pytest.mark.parametrize("objective", ["masked", "blank", "causal"])
 def test_compared_with_a_part_of_the_vocabulary_it_learns_nearly_as_much(objective, folder, tmp_path):
-    """Of 290 pieces about 60 are compared with; validation is over all of them. Knowing nothing would cost log 290 = 5.67."""
+    """Of 290 pieces about 60 are compared with; validation is over all of them. Knowing nothing would cost
+    log 290 = 5.67."""
     preset, small = MODELS[objective]
     losses = []
-    for sampled in (1000, 60):    # 1000 is all
-        settings = dict(word.split("=") for word in [*COMMON, *small, "training.baseline=false", f"task.sampled={sampled}"])
+    for sampled in (1000, 60):  # 1000 is all
+        settings = dict(
+            word.split("=")
+            for word in [*COMMON, *small, "training.baseline=false", f"task.sampled={sampled}"]
+        )
         out = tmp_path / f"run{sampled}"
-        package.train("pretrain", str(folder / "story.txt"), model=preset, steps=60, out=out, settings=settings, quiet=True)
+        package.train(
+            "pretrain",
+            str(folder / "story.txt"),
+            model=preset,
+            steps=60,
+            out=out,
+            settings=settings,
+            quiet=True,
+        )
         losses.append(json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["valid_loss"])
         told = json.loads((out / "scores.json").read_text()).get("signatures", {})
         assert ["trained against 60 sampled" in one for one in told.values()] == [True] * (sampled == 60)
@@ -148,7 +189,14 @@ def test_every_objective_trains_is_scored_and_reported(objective, trained):
     assert f'Next: seqlab predict {run.folder} "{run.example}"' in printed and "3-gram" in printed
     assert list(scores["metrics"]) == names == list(scores["baselines"]["3-gram"])
     assert all(scores["metrics"][metric.name]["unit"] == metric.unit for metric in run.answer.metrics)
-    assert {"step", "epoch", "seconds", "train_loss", "valid_loss", *(f"valid_{name}" for name in names)} <= set(rows[-1])
+    assert {
+        "step",
+        "epoch",
+        "seconds",
+        "train_loss",
+        "valid_loss",
+        *(f"valid_{name}" for name in names),
+    } <= set(rows[-1])
     assert rows[-1]["valid_loss"] < math.log(run.reads.tokenizer.size)
     assert "What it looks at" in page and ("[MASK]" in page or objective == "causal")
     assert "--from ." in card and "meant to be put under other tasks" in card
@@ -159,11 +207,16 @@ def test_the_names_say_pseudo_where_it_is(run):
     for objective, pseudo in {"causal": False, "blank": True, "both-ways": True}.items():
         for metric in run(objective).answer.metrics:
             assert ["pseudo" in word for word in (metric.name, metric.title, metric.unit)] == [pseudo] * 3
-    assert [metric.unit for metric in run("masked").answer.metrics] == ["nats per hidden piece", "share of hidden pieces"]
+    assert [metric.unit for metric in run("masked").answer.metrics] == [
+        "nats per hidden piece",
+        "share of hidden pieces",
+    ]
     assert "written" in run("denoise").answer.metrics[0].unit
 
 
-@pytest.mark.parametrize("words", ["check pretrain STORY", "init pretrain --model elmo", "inspect bert --task pretrain"])
+@pytest.mark.parametrize(
+    "words", ["check pretrain STORY", "init pretrain --model elmo", "inspect bert --task pretrain"]
+)
 def test_other_verbs_know_the_task(words, seqlab, folder):
     given = [folder / "story.txt" if word == "STORY" else word for word in words.split()]
     code, out, err = seqlab(*given)
@@ -171,7 +224,9 @@ def test_other_verbs_know_the_task(words, seqlab, folder):
 
 
 @pytest.mark.parametrize("objective", ["masked", "both-ways"])
-def test_stopped_and_resumed_it_ends_bit_for_bit_like_an_unbroken_run(objective, run, folder, monkeypatch, tmp_path):
+def test_stopped_and_resumed_it_ends_bit_for_bit_like_an_unbroken_run(
+    objective, run, folder, monkeypatch, tmp_path
+):
     """What chance hides follows from seed, epoch and row, so that nothing about it has to be remembered."""
     whole = run(objective)
     monkeypatch.setenv("SEQLAB_CACHE", str(folder / "cache"))
@@ -190,7 +245,12 @@ def test_stopped_and_resumed_it_ends_bit_for_bit_like_an_unbroken_run(objective,
     monkeypatch.setattr(session.Training, "take_step", stop_at_three)
     with pytest.raises(Stopped):
         package.train(
-            "pretrain", str(folder / "story.txt"), model=preset, steps=STEPS, out=tmp_path / "stopped", settings=settings,
+            "pretrain",
+            str(folder / "story.txt"),
+            model=preset,
+            steps=STEPS,
+            out=tmp_path / "stopped",
+            settings=settings,
             quiet=True,
         )
     resumed = session.resume(tmp_path / "stopped", Progress(quiet=True), 0.0)
@@ -200,7 +260,7 @@ def test_stopped_and_resumed_it_ends_bit_for_bit_like_an_unbroken_run(objective,
         assert torch.equal(tensor, resumed.model.state_dict()[name]), name
 
 
-# Blanks --------------------------------------------------------------------------------------------------------------
+# Blanks -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("objective", FILLING)
@@ -216,7 +276,9 @@ def test_predict_ranks_pieces_for_every_blank(objective, run, seqlab):
         ranked = [blank, *blank["others"]]
         scores = [one["score"] for one in ranked]
         assert len(ranked) == 5 and scores == sorted(scores, reverse=True) and sum(scores) <= 1
-        assert all(one["token"].isalnum() and one["token"] not in SPECIAL for one in ranked)    # words: each stands alone
+        assert all(
+            one["token"].isalnum() and one["token"] not in SPECIAL for one in ranked
+        )  # words: each stands alone
 
 
 def test_a_masked_model_reads_the_text_as_in_training(run):
@@ -233,7 +295,8 @@ def test_a_masked_model_reads_the_text_as_in_training(run):
 
 @pytest.mark.parametrize("objective", ["blank", "both-ways"])
 def test_models_that_never_saw_a_mask_fill_from_left_to_right(objective, run):
-    """By hand: the first blank from the text without the second one, the second with the best piece in the first."""
+    """By hand: the first blank from the text without the second one, the second with the best piece in the
+    first."""
     model = run(objective)
     [answer] = model.predict(["Ann [MASK] this [MASK]."])
     first, second = answer.blanks
@@ -242,7 +305,7 @@ def test_models_that_never_saw_a_mask_fill_from_left_to_right(objective, run):
     chances = logs_at(model, [*start, MASK, *middle, *end], len(start))[FIRST:].softmax(dim=0)
 
     assert first.score == pytest.approx(float(chances[best - FIRST]), rel=1e-5)
-    ids = [*start, best, *middle, SEP, *end]    # whatever stands at the blank itself is not seen
+    ids = [*start, best, *middle, SEP, *end]  # whatever stands at the blank itself is not seen
     chances = logs_at(model, ids, ids.index(SEP))[FIRST:].softmax(dim=0)
     number = model.reads.tokenizer.inner.token_to_id("Ġ" + second.token)
     assert second.score == pytest.approx(float(chances[number - FIRST]), rel=1e-5)
@@ -250,7 +313,9 @@ def test_models_that_never_saw_a_mask_fill_from_left_to_right(objective, run):
 
 def test_a_pair_is_judged_and_its_blanks_are_filled(run, seqlab):
     bert = run("masked+next")
-    code, out, err = seqlab("predict", bert.folder, "Ann wakes this morning.\tThen [MASK] calls Ann.", "--json")
+    code, out, err = seqlab(
+        "predict", bert.folder, "Ann wakes this morning.\tThen [MASK] calls Ann.", "--json"
+    )
     told = json.loads(out)
     one, then, calls = (bert.answer.ids(text) for text in ("Ann wakes this morning.", "Then", " calls Ann."))
     ids = [CLS, *one, SEP, *then, MASK, *calls, SEP]
@@ -262,19 +327,27 @@ def test_a_pair_is_judged_and_its_blanks_are_filled(run, seqlab):
     follows = output.answers["row"].scores.softmax(dim=-1)[0].tolist()
 
     assert code == 0, err
-    assert told["scores"] == {"NotNext": pytest.approx(follows[0], abs=1e-6), "IsNext": pytest.approx(follows[1], abs=1e-6)}
+    assert told["scores"] == {
+        "NotNext": pytest.approx(follows[0], abs=1e-6),
+        "IsNext": pytest.approx(follows[1], abs=1e-6),
+    }
     assert told["label"] == max(told["scores"], key=told["scores"].get) and len(told["blanks"]) == 1
     assert list(bert.predict([("Ann wakes.", "Then Ben calls Ann.")])[0].to_json()) == ["label", "scores"]
 
 
 def test_pairs_come_from_the_columns_of_a_table_and_from_lines_with_a_tab(run, seqlab, tmp_path):
-    bert, pairs = run("masked+next"), [("Ann wakes.", "Then Ben calls Ann."), ("Ben calls.", "Ann has dinner.")]
+    bert, pairs = (
+        run("masked+next"),
+        [("Ann wakes.", "Then Ben calls Ann."), ("Ben calls.", "Ann has dinner.")],
+    )
     (tmp_path / "pairs.csv").write_text("text,text2\n" + "".join(f"{one},{two}\n" for one, two in pairs))
     (tmp_path / "pairs.txt").write_text("".join(f"{one}\t{two}\n" for one, two in pairs))
     for name in ("pairs.csv", "pairs.txt"):
         code, out, err = seqlab("predict", bert.folder, "--input", tmp_path / name, "--json")
         assert code == 0, err
-        assert [json.loads(line) for line in out.splitlines()] == [answer.to_json() for answer in bert.predict(pairs)]
+        assert [json.loads(line) for line in out.splitlines()] == [
+            answer.to_json() for answer in bert.predict(pairs)
+        ]
 
 
 def test_long_texts_are_read_around_their_blanks(run):
@@ -290,7 +363,7 @@ def test_long_texts_are_read_around_their_blanks(run):
         run("denoise").predict([long])
 
 
-# What is written -----------------------------------------------------------------------------------------------------
+# What is written --------------------------------------------------------------------------------------------
 
 
 def test_a_causal_model_goes_on(run, seqlab):
@@ -298,7 +371,10 @@ def test_a_causal_model_goes_on(run, seqlab):
     told = json.loads(out)["text"]
 
     assert code == 0 and told.startswith("Then Ann") and len(told) > len("Then Ann"), err
-    assert "looked at the last" in run("causal").predict(["Then Ann calls Ben. " * 12], {"decode.longest": 2})[0].note
+    assert (
+        "looked at the last"
+        in run("causal").predict(["Then Ann calls Ben. " * 12], {"decode.longest": 2})[0].note
+    )
 
 
 def test_a_denoising_model_writes_what_its_decoder_finds(run):
@@ -310,7 +386,9 @@ def test_a_denoising_model_writes_what_its_decoder_finds(run):
     with torch.no_grad():
         memory = bart.model.encoded(Batch({"text": read}, torch.tensor([0])))[1]
         for _ in range(6):
-            states, _ = bart.model.decoder.advance(torch.tensor([written]), bart.model.decoder.start(memory, 1))
+            states, _ = bart.model.decoder.advance(
+                torch.tensor([written]), bart.model.decoder.start(memory, 1)
+            )
             scores = bart.model.decoder.answer(states[:, -1]).scores[0]
             scores[[number for number in range(FIRST) if number != EOS]] = -torch.inf
             written.append(int(scores.argmax()))
@@ -320,7 +398,7 @@ def test_a_denoising_model_writes_what_its_decoder_finds(run):
     assert answer.text == bart.reads.tokenizer.decode(written)
 
 
-# Scores --------------------------------------------------------------------------------------------------------------
+# Scores -----------------------------------------------------------------------------------------------------
 
 
 def nats_by_hand(model, text: str) -> list[float]:
@@ -328,7 +406,9 @@ def nats_by_hand(model, text: str) -> list[float]:
     ids = model.answer.ids(text)
     if model.task.objective == "causal":
         with torch.no_grad():
-            states, _ = model.model.decoder.advance(torch.tensor([[SEP, *ids[:-1]]]), model.model.decoder.start(None, 1))
+            states, _ = model.model.decoder.advance(
+                torch.tensor([[SEP, *ids[:-1]]]), model.model.decoder.start(None, 1)
+            )
             logs = model.model.decoder.answer(states[0]).scores.log_softmax(dim=-1)
         return [-float(logs[place, number]) for place, number in enumerate(ids)]
     found = []
@@ -361,7 +441,11 @@ def test_texts_longer_than_the_context_are_scored_to_their_end(objective, run):
     long = "Then Ann calls Ben. " * 12
     nats = model.answer.nats(model.model, model.answer.whole(long))
 
-    assert len(nats) == len(model.answer.ids(long)) > model.answer.context and np.isfinite(nats).all() and (nats > 0).all()
+    assert (
+        len(nats) == len(model.answer.ids(long)) > model.answer.context
+        and np.isfinite(nats).all()
+        and (nats > 0).all()
+    )
 
 
 def test_files_are_scored_row_by_row(run, seqlab, tmp_path):
@@ -372,7 +456,9 @@ def test_files_are_scored_row_by_row(run, seqlab, tmp_path):
 
     assert code == 0, err
     expected = run("blank").score(["Ann wakes.", "Then Ben calls Ann."])
-    assert [row["pseudo_perplexity"] for row in rows] == pytest.approx([score.perplexity for score in expected])
+    assert [row["pseudo_perplexity"] for row in rows] == pytest.approx(
+        [score.perplexity for score in expected]
+    )
 
 
 @OBJECTIVES
@@ -381,7 +467,11 @@ def test_evaluate_gives_every_metric_with_the_ngrams_beside_it(objective, run, s
     told = json.loads(out)
 
     assert code == 0, err
-    assert list(told["metrics"]) == [metric.name for metric in run(objective).answer.metrics] == list(told["baselines"]["3-gram"])
+    assert (
+        list(told["metrics"])
+        == [metric.name for metric in run(objective).answer.metrics]
+        == list(told["baselines"]["3-gram"])
+    )
     assert all(one["low"] <= one["value"] <= one["high"] for one in told["metrics"].values())
 
 
@@ -395,7 +485,9 @@ def test_a_causal_perplexity_is_that_of_its_blocks(run, folder):
     for start in range(0, len(ids), 32):
         fed = ids[start - 1 : start + 32] if start else [SEP, *ids[:32]]
         with torch.no_grad():
-            states, _ = model.model.decoder.advance(torch.tensor([fed[:-1]]), model.model.decoder.start(None, 1))
+            states, _ = model.model.decoder.advance(
+                torch.tensor([fed[:-1]]), model.model.decoder.start(None, 1)
+            )
             logs = model.model.decoder.answer(states[0]).scores.log_softmax(dim=-1)
         total -= float(logs[torch.arange(len(fed) - 1), torch.tensor(fed[1:])].sum())
         grams += float(baseline.ngrams.nats(np.array(fed))[1:].sum())
@@ -409,7 +501,8 @@ def test_a_causal_perplexity_is_that_of_its_blocks(run, folder):
 
 
 def test_ngrams_find_hidden_pieces_from_those_before_them(run, folder):
-    """By hand, for each hidden piece of the first blocks: the chance after the two pieces before it, were they not hidden."""
+    """By hand, for each hidden piece of the first blocks: the chance after the two pieces before it, were
+    they not hidden."""
     model = run("masked")
     text, _ = encode_documents(model.reads.tokenizer, [story(1, seed=2)])
     exercise, [baseline] = model.answer.exercise(Store({"text": text}, {})), model.baselines
@@ -423,16 +516,19 @@ def test_ngrams_find_hidden_pieces_from_those_before_them(run, folder):
             start = int(rows[row][0]) + at - 1
             before = text.values[max(int(rows[row][0]), start - 2) : start].tolist()
             nats += float(baseline.ngrams.nats(np.array([*before, answer]))[-1])
-            every = [baseline.ngrams.nats(np.array([*before, number]))[-1] for number in range(model.reads.tokenizer.size)]
+            every = [
+                baseline.ngrams.nats(np.array([*before, number]))[-1]
+                for number in range(model.reads.tokenizer.size)
+            ]
             hits += int(np.argmin(every)) == answer
             count += 1
 
     assert tally.rows[:, 2].sum() == count
     assert tally.rows[:, 1].sum() == pytest.approx(nats, rel=1e-9)
-    assert tally.rows[:, 0].sum() == pytest.approx(hits, abs=1)    # several may be likeliest
+    assert tally.rows[:, 0].sum() == pytest.approx(hits, abs=1)  # several may be likeliest
 
 
-# Vectors -------------------------------------------------------------------------------------------------------------
+# Vectors ----------------------------------------------------------------------------------------------------
 
 
 @OBJECTIVES
@@ -456,7 +552,9 @@ def test_the_vectors_of_a_blank_model_know_their_own_word(run):
     open_.load_state_dict(weights)
     ids = torch.tensor([blank.answer.ids("Ann wakes.")])
     with torch.no_grad():
-        x = blank.model.input(Batch({"text": Seq(ids, torch.ones_like(ids, dtype=torch.bool))}, torch.tensor([0])))
+        x = blank.model.input(
+            Batch({"text": Seq(ids, torch.ones_like(ids, dtype=torch.bool))}, torch.tensor([0]))
+        )
         expected = open_(x).values[0]
 
     assert isinstance(config, BothWays) and config.hides
@@ -474,12 +572,17 @@ def test_answers_do_not_depend_on_batch_mates(objective, run):
     [alone], beside = model.predict([text], how), model.predict([text, *others], how)
     assert alone.to_json()["text"] == beside[0].to_json()["text"] == beside[2].to_json()["text"]
     if blanked:
-        assert [blank.score for blank in alone.blanks] == pytest.approx([blank.score for blank in beside[0].blanks], rel=1e-4)
-    [one], [two, _] = model.embed(["Ann wakes."]), model.embed(["Ann wakes.", "Then Ben calls Ann. Dora eats."])
+        assert [blank.score for blank in alone.blanks] == pytest.approx(
+            [blank.score for blank in beside[0].blanks], rel=1e-4
+        )
+    [one], [two, _] = (
+        model.embed(["Ann wakes."]),
+        model.embed(["Ann wakes.", "Then Ben calls Ann. Dora eats."]),
+    )
     assert one.vector == pytest.approx(two.vector, abs=1e-5)
 
 
-# Looking inside ------------------------------------------------------------------------------------------------------
+# Looking inside ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("objective", "text", "method", "kinds"), [
@@ -490,7 +593,7 @@ def test_answers_do_not_depend_on_batch_mates(objective, run):
     ("blank", "Ann [MASK] this [MASK].", "gradient × input", {"tokens"}),
     ("both-ways", "Ann wakes this morning.", "surprise", {"tokens"}),
     ("denoise", "Ann [MASK] this morning.", "attention", {"alignment"}),
-])    # fmt: skip
+])  # fmt: skip
 def test_explain_shows_what_there_is(objective, text, method, kinds, run, seqlab, tmp_path):
     code, _, err = seqlab("explain", run(objective).folder, text, "--out", tmp_path / "map.json")
     told = json.loads((tmp_path / "map.json").read_text())
@@ -511,10 +614,12 @@ def test_gradients_of_a_blank_model_are_zero_at_the_blank(run):
 def test_the_surprise_of_a_causal_model_is_its_nats(run):
     model = run("causal")
     shown = next(one for one in model.explain("Ann wakes this").maps if one.unit == "bits")
-    assert shown.weights == pytest.approx(np.array(nats_by_hand(model, "Ann wakes this")) / np.log(2), rel=1e-4)
+    assert shown.weights == pytest.approx(
+        np.array(nats_by_hand(model, "Ann wakes this")) / np.log(2), rel=1e-4
+    )
 
 
-# What can't work -----------------------------------------------------------------------------------------------------
+# What can't work --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("objective", "words", "told"), [
@@ -529,7 +634,7 @@ def test_the_surprise_of_a_causal_model_is_its_nats(run):
     ("masked", ["predict", "a", "--score", "--embed"], "side by side"),
     ("masked+next", ["predict", "a\tb", "--embed"], "pair of texts"),
     ("masked+next", ["predict", "a\t "], "empty"),
-])    # fmt: skip
+])  # fmt: skip
 def test_what_makes_no_sense_is_said_kindly(objective, words, told, run, seqlab):
     code, out, err = seqlab(words[0], run(objective).folder, *words[1:])
     assert code == 2 and not out and "Traceback" not in err
@@ -544,6 +649,8 @@ def test_an_empty_file_can_not_be_scored(run, seqlab, tmp_path):
 @pytest.mark.parametrize(("task", "cut"), [("generate", True), ("pretrain", False)])
 def test_a_long_row_is_cut_only_where_it_is_read_whole(task, cut, seqlab, tmp_path):
     """`generate` learns rows as a whole, up to data.length; `pretrain` reads all of them, in blocks."""
-    (tmp_path / "rows.csv").write_text("text\n" + "\n".join("a word " * (10 + 1500 * (row == 3)) for row in range(40)))
+    (tmp_path / "rows.csv").write_text(
+        "text\n" + "\n".join("a word " * (10 + 1500 * (row == 3)) for row in range(40))
+    )
     code, out, err = seqlab("check", task, tmp_path / "rows.csv")
     assert code == 0 and ("cut off after data.length" in out + err) == cut, out + err

@@ -27,7 +27,8 @@ def decoder_layer(width):
 
 
 def bert(width, layers, symbols=30_522):
-    """Words, 512 positions, 2 segments and a norm; layers; pooler and next-sentence head; transform, its norm, a bias a word."""
+    """Words, 512 positions, 2 segments and a norm; layers; pooler and next-sentence head; transform, its
+    norm, a bias a word."""
     below = (symbols + 512 + 2 + 2) * width + layers * encoder_layer(width)
     return below + (width**2 + width) + (2 * width + 2) + (width**2 + 3 * width) + symbols
 
@@ -52,7 +53,8 @@ PRETRAINED = {
     "bart-base": (bart(768, 6), 139_420_416),
     "bart-large": (bart(1024, 12), 406_291_456),
 }
-"""By formula, and as the published checkpoints count; RoBERTa's one token-type vector is part of its positions here."""
+"""By formula, and as the published checkpoints count; RoBERTa's one token-type vector is part of its
+positions here."""
 
 
 @pytest.mark.parametrize("name", PRETRAINED)
@@ -75,21 +77,42 @@ def test_training_gpt_3_takes_3_640_petaflop_s_days(seqlab):
 
 def test_the_language_model_of_t3_from_the_command_line(seqlab):
     code, out, err = seqlab(
-        "inspect", "transformer", "--task", "generate", "--vocabulary", "100", "--json", "model.decoder.width=200",
-        "model.decoder.body.layers=4", "model.decoder.body.feed_forward=200", "model.decoder.body.norm=post",
-        "model.decoder.tied=false", "model.decoder.bias=true",
-    )    # fmt: skip
+        "inspect",
+        "transformer",
+        "--task",
+        "generate",
+        "--vocabulary",
+        "100",
+        "--json",
+        "model.decoder.width=200",
+        "model.decoder.body.layers=4",
+        "model.decoder.body.feed_forward=200",
+        "model.decoder.body.norm=post",
+        "model.decoder.tied=false",
+        "model.decoder.bias=true",
+    )
     assert code == 0, err
     assert json.loads(out)["parameters"]["total"] == 1_008_100
 
 
-@pytest.mark.parametrize(("more", "total"), [((), 63_082_496), (("model.shared=false", "model.decoder.tied=false"), 100_970_496)])
+@pytest.mark.parametrize(
+    ("more", "total"), [((), 63_082_496), (("model.shared=false", "model.decoder.tied=false"), 100_970_496)]
+)
 def test_the_base_transformer_of_2017_from_the_command_line(seqlab, more, total):
     same = ("layers=6", "heads=8", "feed_forward=2048", "norm=post")
     code, out, err = seqlab(
-        "inspect", "transformer", "--task", "translate", "--vocabulary", "37000", "--json", "model.input.width=512",
-        "model.decoder.width=512", *(f"model.encoder.{one}" for one in same), *more,
+        "inspect",
+        "transformer",
+        "--task",
+        "translate",
+        "--vocabulary",
+        "37000",
+        "--json",
+        "model.input.width=512",
+        "model.decoder.width=512",
+        *(f"model.encoder.{one}" for one in same),
+        *more,
         *(f"model.decoder.body.{one}" for one in same),
-    )    # fmt: skip
+    )
     assert code == 0, err
     assert json.loads(out)["parameters"]["total"] == total

@@ -1,4 +1,5 @@
-"""A run that is stopped or killed at any moment and resumed ends bit for bit where an undisturbed one ends."""
+"""A run that is stopped or killed at any moment and resumed ends bit for bit where an undisturbed one
+ends."""
 
 from __future__ import annotations
 
@@ -24,13 +25,21 @@ from seqlab.training.checkpoint import Checkpoints
 
 STEPS = 150
 SETTINGS = {
-    "model.input.width": 16, "model.encoder.width": 32, "training.baseline": False, "training.batch_tokens": 256,
-    "training.accumulate": 2, "training.patience": 50, "training.save_seconds": 0.03, "training.threads": 1,
-}    # fmt: skip
+    "model.input.width": 16,
+    "model.encoder.width": 32,
+    "training.baseline": False,
+    "training.batch_tokens": 256,
+    "training.accumulate": 2,
+    "training.patience": 50,
+    "training.save_seconds": 0.03,
+    "training.threads": 1,
+}
 """Two batches a step, dropout, and a save every few steps: all that has to be remembered plays a part."""
 
-processes = multiprocessing.get_context("forkserver")    # forks of a process that has torch ready: no wait for imports
-processes.set_forkserver_preload(["seqlab.session", "torch._dynamo"])    # the optimiser imports the second
+processes = multiprocessing.get_context(
+    "forkserver"
+)  # forks of a process that has torch ready: no wait for imports
+processes.set_forkserver_preload(["seqlab.session", "torch._dynamo"])  # the optimiser imports the second
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +49,15 @@ def whole(tmp_path_factory):
     table = write_table(folder / "rows.csv", opinions(400))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEQLAB_CACHE", str(folder / "cache"))
-        session.train("classify", str(table), model="cnn", steps=STEPS, out=folder / "whole", settings=SETTINGS, quiet=True)
+        session.train(
+            "classify",
+            str(table),
+            model="cnn",
+            steps=STEPS,
+            out=folder / "whole",
+            settings=SETTINGS,
+            quiet=True,
+        )
     return folder / "whole"
 
 
@@ -51,7 +68,13 @@ def start(whole, tmp_path):
 
     def begin(*words: object, file_bytes: int = 0, more_memory: int = 0):
         (tmp_path / "told").unlink(missing_ok=True)
-        given = ([str(word) for word in words], os.environ["SEQLAB_CACHE"], tmp_path / "told", file_bytes, more_memory)
+        given = (
+            [str(word) for word in words],
+            os.environ["SEQLAB_CACHE"],
+            tmp_path / "told",
+            file_bytes,
+            more_memory,
+        )
         process = processes.Process(target=command, args=given)
         process.start()
         alive.append(process)
@@ -65,7 +88,9 @@ def start(whole, tmp_path):
 
 def command(words: list[str], cache: str, told: Path, file_bytes: int, more_memory: int) -> None:
     """What the other process does. On request no file may grow beyond a size, or memory only by so much."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)    # tests that run behind a shell's & would ignore it
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # tests that run behind a shell's & would ignore it
     if file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, resource.RLIM_INFINITY))
     if more_memory:
@@ -80,10 +105,23 @@ def command(words: list[str], cache: str, told: Path, file_bytes: int, more_memo
 def words_for(whole: Path, run: Path, **changed: object) -> list[object]:
     tree = SETTINGS | {f"training.{key}": value for key, value in changed.items()}
     settings = [f"{key}={value}" for key, value in tree.items()]
-    return ["train", "classify", whole.parent / "rows.csv", "--model", "cnn", "--steps", STEPS, "--out", run, *settings]
+    return [
+        "train",
+        "classify",
+        whole.parent / "rows.csv",
+        "--model",
+        "cnn",
+        "--steps",
+        STEPS,
+        "--out",
+        run,
+        *settings,
+    ]
 
 
-def wait_for(path: Path, process: multiprocessing.process.BaseProcess | subprocess.Popen, says: str = "") -> None:
+def wait_for(
+    path: Path, process: multiprocessing.process.BaseProcess | subprocess.Popen, says: str = ""
+) -> None:
     end = time.monotonic() + 60
     while not (path.exists() and says in path.read_text()):
         alive = process.poll() is None if isinstance(process, subprocess.Popen) else process.is_alive()
@@ -94,13 +132,16 @@ def wait_for(path: Path, process: multiprocessing.process.BaseProcess | subproce
 def assert_same(run: Path, whole: Path) -> None:
     """The same weights, the same steps logged once each, and nothing that a kill left behind."""
     assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
-    ours, theirs = [[json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] for folder in (run, whole)]
+    ours, theirs = [
+        [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        for folder in (run, whole)
+    ]
     for key in ("step", "epoch", "train_loss", "valid_loss", "valid_accuracy", "tokens"):
         assert [row[key] for row in ours] == [row[key] for row in theirs], key
     assert not list(run.rglob("*.part"))
 
 
-# Stopped -------------------------------------------------------------------------------------------------------------
+# Stopped ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -125,10 +166,11 @@ def test_a_signal_saves_first_and_the_run_goes_on(number, start, seqlab, whole, 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_before_training_leaves_nothing(number, start, tmp_path):
-    os.mkfifo(tmp_path / "rows.csv")    # reading waits for somebody to write
+    os.mkfifo(tmp_path / "rows.csv")  # reading waits for somebody to write
     process = start("train", "classify", tmp_path / "rows.csv", "--out", tmp_path / "run")
     wait_for(tmp_path / "told", process, says="Reading")
-    # A signal that comes just before the opening of the fifo blocks is seen only after it, which is never: knock again.
+    # A signal that comes just before the opening of the fifo blocks is seen only after it, which is never:
+    # knock again.
     for _ in range(60):
         os.kill(process.pid, number)
         process.join(1)
@@ -153,12 +195,13 @@ def test_the_installed_command_stops_and_resumes(seqlab, whole, tmp_path):
     assert_same(run, whole)
 
 
-# Killed --------------------------------------------------------------------------------------------------------------
+# Killed -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_kill_at_any_moment_changes_nothing(seed, start, seqlab, whole, tmp_path):
-    """Twice in one run: the second kill meets a resumed one. benchmarks/kill_resume.py does this on a larger scale."""
+    """Twice in one run: the second kill meets a resumed one. benchmarks/kill_resume.py does this on a larger
+    scale."""
     draw, run = random.Random(seed), tmp_path / "run"
     for words in (words_for(whole, run), ["train", "--resume", run]):
         process = start(*words)
@@ -209,8 +252,12 @@ def test_what_a_kill_tore_is_removed(seqlab, whole, tmp_path):
     """Files that were being written, and the last line of metrics.jsonl."""
     run = tmp_path / "run"
     shutil.copytree(whole, run)
-    (run / "scores.json").unlink()    # written last: without it the run is not finished
-    for name in (".model.safetensors.77.part", "resume/.manifest.json.77.part", "resume/good/.manifest.json.77.part"):
+    (run / "scores.json").unlink()  # written last: without it the run is not finished
+    for name in (
+        ".model.safetensors.77.part",
+        "resume/.manifest.json.77.part",
+        "resume/good/.manifest.json.77.part",
+    ):
         (run / name).write_bytes(b"half")
     (run / "resume" / ".step-00000007.part").mkdir()
     with (run / "metrics.jsonl").open("a") as file:
@@ -223,17 +270,18 @@ def test_what_a_kill_tore_is_removed(seqlab, whole, tmp_path):
 def test_another_number_of_threads_is_told(seqlab, whole, tmp_path, monkeypatch):
     run = tmp_path / "run"
     shutil.copytree(whole, run)
-    (run / "scores.json").unlink()    # written last: without it the run is not finished
+    (run / "scores.json").unlink()  # written last: without it the run is not finished
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
     code, _, err = seqlab("train", "--resume", run)
     assert code == 0 and "this run used 1 threads and now has 3" in err and "bit for bit" in err
 
 
-# A machine that gives out --------------------------------------------------------------------------------------------
+# A machine that gives out -----------------------------------------------------------------------------------
 
 
 def test_a_disk_that_takes_no_more_ends_with_exit_3_and_the_run_goes_on(start, seqlab, whole, tmp_path):
-    """The operating system refuses the state, the largest file of all; with room again the run ends as it should."""
+    """The operating system refuses the state, the largest file of all; with room again the run ends as it
+    should."""
     run = tmp_path / "run"
     process = start(*words_for(whole, run), file_bytes=36_000)
     process.join(60)
@@ -253,15 +301,15 @@ def test_a_model_beyond_the_memory_ends_with_exit_3(start, whole, tmp_path):
     assert "no memory left" in told and "training.batch_tokens" in told and "Traceback" not in told
 
 
-# Inside a save -------------------------------------------------------------------------------------------------------
+# Inside a save ----------------------------------------------------------------------------------------------
 
 OLD = {"weights": torch.arange(6.0), "random": torch.get_rng_state()}
 NEW = {"weights": torch.arange(6.0) + 100, "random": torch.get_rng_state()}
 
 
 def save_and_die(folder: Path, at: int) -> None:
-    """Save the new state, but die the `at`-th time that something is asked of the file system: of a file that is
-    opened to be written its empty beginning is left, of anything else nothing is done."""
+    """Save the new state, but die the `at`-th time that something is asked of the file system: of a file that
+    is opened to be written its empty beginning is left, of anything else nothing is done."""
     asked = 0
 
     def hook(event: str, given: tuple) -> None:

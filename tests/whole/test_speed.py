@@ -1,4 +1,5 @@
-"""How fast the machine learns: measured where the budget is in minutes, kept in config.yaml, of no other effect."""
+"""How fast the machine learns: measured where the budget is in minutes, kept in config.yaml, of no other
+effect."""
 
 from __future__ import annotations
 
@@ -25,8 +26,13 @@ from seqlab.training.progress import Progress
 SMALL = {
     "model.decoder.width": 16, "model.decoder.body.width": 16, "model.decoder.body.layers": 1,
     "task.context": 16, "training.baseline": False, "training.threads": 1, "training.validations": 2,
-}    # fmt: skip
-LEARNING = [("translate", "transformer"), ("translate", "lstm"), ("generate", "lstm"), ("generate", "transformer")]
+}  # fmt: skip
+LEARNING = [
+    ("translate", "transformer"),
+    ("translate", "lstm"),
+    ("generate", "lstm"),
+    ("generate", "transformer"),
+]
 LEARNING += [("pretrain", "blank-bilstm")]
 
 
@@ -89,7 +95,7 @@ def test_a_run_by_minutes_keeps_its_speed_and_never_measures_again(book, measure
     inner = Training.take_step
 
     def stop_at_three(self):
-        if self.folder.exists() and self.counters.step == 3:    # while it is measured there is no folder
+        if self.folder.exists() and self.counters.step == 3:  # while it is measured there is no folder
             os.kill(os.getpid(), signal.SIGTERM)
         inner(self)
 
@@ -152,9 +158,11 @@ def test_the_speed_is_that_of_the_steps(monkeypatch):
     monkeypatch.setattr(speed.time, "monotonic", lambda: next(clock))
     trainer = Steps()
 
-    assert speed.batches_a_second(trainer, seconds=6.0) == pytest.approx(3 * 4 / 5)    # at 1, 2, 3 and 4 below 6 − 1
+    assert speed.batches_a_second(trainer, seconds=6.0) == pytest.approx(
+        3 * 4 / 5
+    )  # at 1, 2, 3 and 4 below 6 − 1
     assert trainer.taken == 5
-    assert speed.batches_a_second(trainer, seconds=1.0) == 3.0          # the first step alone
+    assert speed.batches_a_second(trainer, seconds=1.0) == 3.0  # the first step alone
 
 
 class Steps(Training):

@@ -1,4 +1,5 @@
-"""The loop by itself: schedule, accumulation, averaging, faulty steps, the best weights, patience and the clock."""
+"""The loop by itself: schedule, accumulation, averaging, faulty steps, the best weights, patience and the
+clock."""
 
 from __future__ import annotations
 
@@ -60,20 +61,31 @@ class Error(Objective):
 def load(rows: np.ndarray, chance: tuple[int, int] = (0, 0)) -> Batch:
     """Example n has three features and a target that follow from n."""
     number = torch.from_numpy(rows).float().unsqueeze(1)
-    features = torch.cat([torch.sin(number), torch.cos(number), torch.sin(3 * number)], dim=1)    # B 3
+    features = torch.cat([torch.sin(number), torch.cos(number), torch.sin(3 * number)], dim=1)  # B 3
     mask = torch.ones(len(rows), 1, dtype=torch.bool)
     target = features @ torch.tensor([1.0, -2.0, 0.5])
     return Batch({"features": Seq(features.unsqueeze(1), mask)}, torch.from_numpy(rows), {"row": target})
 
 
-def trainer(folder, config=None, *, objective=None, validate=None, batch=16, steps=20, budget=None, **more) -> Training:
+def trainer(
+    folder, config=None, *, objective=None, validate=None, batch=16, steps=20, budget=None, **more
+) -> Training:
     torch.manual_seed(0)
-    config = config or TrainConfig(**{"steps": steps, "rate": 0.05, "weight_decay": 0.01, "batch_tokens": batch} | more)
+    config = config or TrainConfig(
+        **{"steps": steps, "rate": 0.05, "weight_decay": 0.01, "batch_tokens": batch} | more
+    )
     score = validate or (lambda model: Validation(0.0, 1.0, {"valid_loss": 1.0}))
     return Training(
-        Line(), [(1.0, objective or Error())], config, Plan(np.ones(ROWS, np.int64), batch, seed=0), load, score,
-        budget or Budget(steps=steps), folder, Progress(quiet=True),
-    )    # fmt: skip
+        Line(),
+        [(1.0, objective or Error())],
+        config,
+        Plan(np.ones(ROWS, np.int64), batch, seed=0),
+        load,
+        score,
+        budget or Budget(steps=steps),
+        folder,
+        Progress(quiet=True),
+    )
 
 
 def gradient(model: nn.Module) -> torch.Tensor:
@@ -84,7 +96,7 @@ def logged(folder) -> list[dict]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-# The rate and the weights --------------------------------------------------------------------------------------------
+# The rate and the weights -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("decay", ["linear", "cosine"])
@@ -92,7 +104,7 @@ def test_the_rate_rises_to_its_full_height_and_falls_to_a_hundredth(decay):
     assert rate_factor(0.0, 0.1, decay) == pytest.approx(0.01 / 1.01)
     assert rate_factor(0.1, 0.1, decay) == pytest.approx(1.0)
     assert rate_factor(1.0, 0.1, decay) == pytest.approx(0.01)
-    assert rate_factor(0.55, 0.1, decay) == pytest.approx(0.505)    # half-way down, both are half-way
+    assert rate_factor(0.55, 0.1, decay) == pytest.approx(0.505)  # half-way down, both are half-way
     up = [rate_factor(share, 0.1, decay) for share in np.linspace(0.0, 0.1, 20)]
     down = [rate_factor(share, 0.1, decay) for share in np.linspace(0.1, 1.0, 20)]
     assert up == sorted(up) and down == sorted(down, reverse=True)
@@ -100,7 +112,9 @@ def test_the_rate_rises_to_its_full_height_and_falls_to_a_hundredth(decay):
 
 def test_without_decay_the_rate_stays_up():
     assert rate_factor(0.1, 0.1, "none") == rate_factor(1.0, 0.1, "none") == 1.0
-    assert rate_factor(0.0, 0.0, "none") == 1.0 and rate_factor(1.0, 1.0, "linear") == 1.0    # no warm-up, nothing else
+    assert (
+        rate_factor(0.0, 0.0, "none") == 1.0 and rate_factor(1.0, 1.0, "linear") == 1.0
+    )  # no warm-up, nothing else
 
 
 def test_a_run_walks_the_whole_schedule(tmp_path):
@@ -120,20 +134,26 @@ def test_two_half_batches_give_the_gradient_of_the_whole(rows, tmp_path, monkeyp
     for parts in ([whole], [whole[:rows], whole[rows:]]):
         training = trainer(tmp_path, accumulate=len(parts), clip=1e9)
         monkeypatch.setattr(training, "next_rows", lambda count, parts=parts: ((0, part) for part in parts))
-        monkeypatch.setattr(training.optimiser, "step", lambda model=training.model: gradients.append(gradient(model)))
+        monkeypatch.setattr(
+            training.optimiser, "step", lambda model=training.model: gradients.append(gradient(model))
+        )
         training.take_step()
     torch.testing.assert_close(*gradients, atol=1e-6, rtol=1e-6)
 
 
 def test_sgd_moves_weights_against_their_gradient_and_pulls_matrices_to_zero(tmp_path, monkeypatch):
-    """By hand: w ← w − rate (gradient + 0.1 w), with the gradient of a mean of squares; vectors are not pulled."""
+    """By hand: w ← w − rate (gradient + 0.1 w), with the gradient of a mean of squares; vectors are not
+    pulled."""
     training = trainer(tmp_path, optimiser="sgd", rate=0.5, weight_decay=0.1, warmup=0.0, clip=1e9)
     monkeypatch.setattr(training, "next_rows", lambda count: iter([(0, np.arange(16))]))
     batch = load(np.arange(16))
     features = batch.inputs["features"].values[:, 0]
     weights, bias = (parameter.detach().clone() for parameter in training.model.parameters())
     errors = 2 * (features @ weights[0] + bias - batch.targets["row"])
-    wanted = [weights - 0.5 * ((errors.unsqueeze(1) * features).mean(dim=0) + 0.1 * weights), bias - 0.5 * errors.mean()]
+    wanted = [
+        weights - 0.5 * ((errors.unsqueeze(1) * features).mean(dim=0) + 0.1 * weights),
+        bias - 0.5 * errors.mean(),
+    ]
     training.take_step()
     torch.testing.assert_close(list(training.model.parameters()), wanted)
 
@@ -171,7 +191,9 @@ def test_the_gradient_is_the_mean_over_examples(tmp_path, monkeypatch):
 def test_a_long_gradient_is_shortened(tmp_path, monkeypatch):
     training = trainer(tmp_path, clip=1e-3)
     norms = []
-    monkeypatch.setattr(training.optimiser, "step", lambda: norms.append(gradient(training.model).norm().item()))
+    monkeypatch.setattr(
+        training.optimiser, "step", lambda: norms.append(gradient(training.model).norm().item())
+    )
     training.take_step()
     assert norms[0] == pytest.approx(1e-3, rel=1e-3)
 
@@ -192,7 +214,7 @@ def test_averaged_weights_follow_their_formula():
     assert not average.model.weight.requires_grad and not average.model.training
 
 
-# Faulty steps --------------------------------------------------------------------------------------------------------
+# Faulty steps -----------------------------------------------------------------------------------------------
 
 
 def test_a_faulty_step_is_left_out_and_counted(tmp_path):
@@ -209,7 +231,8 @@ def test_a_faulty_step_is_left_out_and_counted(tmp_path):
 
 
 def test_five_faulty_steps_in_a_row_go_back_to_the_last_good_state_at_half_the_rate(tmp_path):
-    """Validated at steps 4, 8, ...; steps 11 to 15 are faulty: back to step 8, from where all is well again."""
+    """Validated at steps 4, 8, ...; steps 11 to 15 are faulty: back to step 8, from where all is well
+    again."""
     training = trainer(tmp_path, objective=Error(faulty=range(11, 16)), validations=5, steps=20, patience=50)
     counters = training.run()
     assert (counters.step, counters.retreats, counters.rate_scale, counters.skipped) == (20, 1, 0.5, 5)
@@ -225,7 +248,9 @@ def test_the_way_back_does_not_depend_on_when_the_state_was_saved(tmp_path):
     for name, seconds in (("often", 1e-9), ("never", 1e9)):
         (tmp_path / name).mkdir()
         faulty = Error(faulty=range(11, 16))
-        training = trainer(tmp_path / name, objective=faulty, validations=5, save_seconds=seconds, patience=50)
+        training = trainer(
+            tmp_path / name, objective=faulty, validations=5, save_seconds=seconds, patience=50
+        )
         training.run()
         weights.append(training.model.linear.weight.detach().clone())
     assert torch.equal(*weights)
@@ -235,8 +260,16 @@ def test_after_three_ways_back_training_ends(tmp_path):
     training = trainer(tmp_path, objective=Error(faulty=range(11, 1000)), validations=5)
     with pytest.raises(MachineError) as told:
         training.run()
-    assert training.counters.retreats == 3 and training.counters.rate_scale == 0.125 and training.counters.skipped == 20
-    assert "diverged" in told.value.what and "20 times" in told.value.what and "training.rate=0.005" in told.value.fix
+    assert (
+        training.counters.retreats == 3
+        and training.counters.rate_scale == 0.125
+        and training.counters.skipped == 20
+    )
+    assert (
+        "diverged" in told.value.what
+        and "20 times" in told.value.what
+        and "training.rate=0.005" in told.value.fix
+    )
     assert [row["step"] for row in logged(tmp_path)] == [4, 8]
 
 
@@ -251,24 +284,39 @@ def test_weights_that_answer_with_no_number_are_never_the_best(tmp_path):
     counters = trainer(tmp_path, validate=validate, validations=5).run()
     assert counters.best_score == 0.2 and counters.best_step == 12
     text = (tmp_path / "metrics.jsonl").read_text()
-    assert "NaN" not in text and [row["valid_loss"] for row in logged(tmp_path)] == [None, None, 0.5, None, 0.4]
+    assert "NaN" not in text and [row["valid_loss"] for row in logged(tmp_path)] == [
+        None,
+        None,
+        0.5,
+        None,
+        0.4,
+    ]
 
 
 def test_a_run_without_one_finite_validation_has_diverged(tmp_path):
-    validate = lambda model: Validation(math.nan, math.nan, {"valid_loss": math.nan})    # noqa: E731
+    validate = lambda model: Validation(math.nan, math.nan, {"valid_loss": math.nan})  # noqa: E731
     with pytest.raises(MachineError, match="diverged"):
         trainer(tmp_path, validate=validate).run()
     assert not (tmp_path / "model.safetensors").exists()
 
 
 def test_a_rate_beyond_all_bounds_ends_with_exit_3(seqlab, reviews, tmp_path):
-    words = ["--model", "transformer", "--steps", 200, "--out", tmp_path / "run", *SMALL, "training.rate=1e30"]
+    words = [
+        "--model",
+        "transformer",
+        "--steps",
+        200,
+        "--out",
+        tmp_path / "run",
+        *SMALL,
+        "training.rate=1e30",
+    ]
     code, _, err = seqlab("train", "classify", reviews, *words)
     assert code == 3, err
     assert "diverged" in err and "training.rate=1e+29" in err and "Traceback" not in err
 
 
-# The best weights, patience, the disk --------------------------------------------------------------------------------
+# The best weights, patience, the disk -----------------------------------------------------------------------
 
 
 def test_the_kept_weights_are_those_that_validated_best(tmp_path):
@@ -290,7 +338,10 @@ def test_the_kept_weights_are_those_that_validated_best(tmp_path):
 def test_patience_ends_a_run_that_gets_no_better(tmp_path):
     said = iter([0.1, 0.5, 0.4, 0.3, 0.2, 0.9])
     counters = trainer(
-        tmp_path, validate=lambda model: Validation(next(said), 1.0, {"valid_loss": 1.0}), validations=10, patience=3
+        tmp_path,
+        validate=lambda model: Validation(next(said), 1.0, {"valid_loss": 1.0}),
+        validations=10,
+        patience=3,
     ).run()
     assert counters.step == 10 and counters.best_score == 0.5 and len(logged(tmp_path)) == 5
 
@@ -313,7 +364,7 @@ def test_a_full_disk_while_logging_is_told(tmp_path):
     assert again.run().step == 20
 
 
-# The clock -----------------------------------------------------------------------------------------------------------
+# The clock --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -325,7 +376,9 @@ def clock(monkeypatch):
     return fake
 
 
-def slow_training(folder, clock, *, minutes, step_seconds, validation_seconds=2.0, reserve=5.0, used=0.0, **more) -> Training:
+def slow_training(
+    folder, clock, *, minutes, step_seconds, validation_seconds=2.0, reserve=5.0, used=0.0, **more
+) -> Training:
     """Each step and each validation takes its time."""
 
     def validate(model):
@@ -347,13 +400,15 @@ def slow_training(folder, clock, *, minutes, step_seconds, validation_seconds=2.
 
 @pytest.mark.parametrize("step_seconds, used", [(0.1, 0.0), (0.5, 12.0)])
 def test_minutes_are_kept(step_seconds, used, tmp_path, clock):
-    """From the start of the process, with what reading took, to the last validation; the rest of the reserve is for the
-    report, and grows with what a validation is seen to take."""
+    """From the start of the process, with what reading took, to the last validation; the rest of the reserve
+    is for the report, and grows with what a validation is seen to take."""
     start = clock.now - used
     training = slow_training(tmp_path, clock, minutes=1.0, step_seconds=step_seconds, used=used)
     training.run()
     left, reserve = 60.0 - (clock.now - start), training.budget.reserve
-    assert reserve > 5.0 and reserve - 2.0 - step_seconds - 1e-6 <= left <= reserve, "one validation comes after the last step"
+    assert reserve > 5.0 and reserve - 2.0 - step_seconds - 1e-6 <= left <= reserve, (
+        "one validation comes after the last step"
+    )
     rows = logged(tmp_path)
     assert len(rows) >= 2 and rows[-1]["step"] == training.counters.step
     assert rows[-1]["rate"] < 0.05 * 0.06, "the schedule is fitted to the clock"
@@ -381,7 +436,9 @@ def test_what_is_left_of_the_minutes_counts_on_resume(tmp_path, clock):
     again.run()
     assert 21.0 <= clock.now - began <= 27.0
     rates = [row["rate"] for row in logged(tmp_path)]
-    assert rates[1:] == sorted(rates[1:], reverse=True) and rates[-1] < 0.05 * 0.06, "the schedule goes on where it was"
+    assert rates[1:] == sorted(rates[1:], reverse=True) and rates[-1] < 0.05 * 0.06, (
+        "the schedule goes on where it was"
+    )
 
 
 def test_an_estimate_of_the_time_left(tmp_path, clock, monkeypatch, capsys):
@@ -408,7 +465,9 @@ def test_steps_alone_decide_without_minutes(clock):
 
 
 def test_too_few_minutes_are_refused_with_how_many_it_takes(seqlab, reviews, tmp_path):
-    code, _, err = seqlab("train", "classify", reviews, "--minutes", "0.01", "--out", tmp_path / "run", *SMALL)
+    code, _, err = seqlab(
+        "train", "classify", reviews, "--minutes", "0.01", "--out", tmp_path / "run", *SMALL
+    )
     assert code == 2 and "too little" in err and "Give at least --minutes" in err
     assert not (tmp_path / "run").exists()
 

@@ -55,7 +55,13 @@ def pretrained(data, tmp_path_factory):
         if preset not in made:
             settings = SMALL | SHAPES[preset] | {"task.context": 24, "data.tokens.vocabulary": 300}
             made[preset] = library.train(
-                "pretrain", str(data / "texts.csv"), model=preset, steps=3, settings=settings, out=folder / preset, quiet=True
+                "pretrain",
+                str(data / "texts.csv"),
+                model=preset,
+                steps=3,
+                settings=settings,
+                out=folder / preset,
+                quiet=True,
             )
         return made[preset]
 
@@ -65,23 +71,39 @@ def pretrained(data, tmp_path_factory):
 def tune(task, data, source, out, **more):
     name = "labelled.csv" if task == "classify" else "pairs.csv" if task == "translate" else "texts.csv"
     settings = SMALL | more
-    return library.train(task, str(data / name), start=source.folder, steps=2, settings=settings, out=out, quiet=True)
+    return library.train(
+        task, str(data / name), start=source.folder, steps=2, settings=settings, out=out, quiet=True
+    )
 
 
 @pytest.mark.parametrize("preset", SHAPES)
-def test_a_body_under_classify_trains_saves_and_answers_alike_after_loading(preset, pretrained, data, tmp_path):
+def test_a_body_under_classify_trains_saves_and_answers_alike_after_loading(
+    preset, pretrained, data, tmp_path
+):
     run = tune("classify", data, pretrained(preset), tmp_path / "run")
     texts = [text for text, _ in opinions(5, seed=1)]
     assert library.load(tmp_path / "run").predict(texts) == run.predict(texts)
-    assert not (tmp_path / "run" / "start.safetensors").exists()    # it needs the weights of the start no longer
+    assert not (
+        tmp_path / "run" / "start.safetensors"
+    ).exists()  # it needs the weights of the start no longer
 
 
-@pytest.mark.parametrize(("preset", "parts"), [
-    ("roberta", "all"), ("gpt", "all"), ("bart", "all"), ("bart", "encoder"), ("bart", "decoder"), ("blank-bilstm", "all"),
-])    # fmt: skip
-def test_a_body_under_translate_trains_saves_and_answers_alike_after_loading(preset, parts, pretrained, data, tmp_path):
+@pytest.mark.parametrize(
+    ("preset", "parts"),
+    [
+        ("roberta", "all"),
+        ("gpt", "all"),
+        ("bart", "all"),
+        ("bart", "encoder"),
+        ("bart", "decoder"),
+        ("blank-bilstm", "all"),
+    ],
+)
+def test_a_body_under_translate_trains_saves_and_answers_alike_after_loading(
+    preset, parts, pretrained, data, tmp_path
+):
     more = {"transfer.parts": parts}
-    if preset not in ("gpt", "bart"):    # the decoder is the task's own: make it small
+    if preset not in ("gpt", "bart"):  # the decoder is the task's own: make it small
         more |= BODY
     if preset == "gpt" or parts == "decoder":
         more |= ENCODER
@@ -91,21 +113,45 @@ def test_a_body_under_translate_trains_saves_and_answers_alike_after_loading(pre
 
 
 def test_a_body_reads_as_far_as_its_positions_tell(pretrained, data, tmp_path):
-    """Rotary positions know distances, so texts may be longer than those that were pretrained on; a table of places ends."""
-    positions = {"model.encoder.positions": {"kind": "learned", "length": 24}, "task.context": 24, "data.tokens.vocabulary": 300}
+    """Rotary positions know distances, so texts may be longer than those that were pretrained on; a table of
+    places ends."""
+    positions = {
+        "model.encoder.positions": {"kind": "learned", "length": 24},
+        "task.context": 24,
+        "data.tokens.vocabulary": 300,
+    }
     learned = tmp_path / "learned"
     settings = SMALL | SHAPES["roberta"] | positions
-    library.train("pretrain", str(data / "texts.csv"), model="roberta", steps=1, settings=settings, out=learned, quiet=True)
-    lengths = [Source(folder).adapt({}, "classify")["data"]["length"] for folder in (pretrained("roberta").folder, learned)]
+    library.train(
+        "pretrain",
+        str(data / "texts.csv"),
+        model="roberta",
+        steps=1,
+        settings=settings,
+        out=learned,
+        quiet=True,
+    )
+    lengths = [
+        Source(folder).adapt({}, "classify")["data"]["length"]
+        for folder in (pretrained("roberta").folder, learned)
+    ]
     assert lengths == [256, 24]
 
 
 @pytest.mark.parametrize("preset", SHAPES)
 def test_a_frozen_body_stays_as_it_was_pretrained(preset, pretrained, data, tmp_path):
     source = pretrained(preset)
-    run = tune("classify", data, source, tmp_path / "run", **{"transfer.freeze": "all", "training.average": 0.0})
-    before, after = load_file(source.folder / "model.safetensors"), load_file(run.folder / "model.safetensors")
-    renamed = {name.replace("decoder.body.", "encoder.").replace("decoder.embedding", "input.embedding"): name for name in before}
+    run = tune(
+        "classify", data, source, tmp_path / "run", **{"transfer.freeze": "all", "training.average": 0.0}
+    )
+    before, after = (
+        load_file(source.folder / "model.safetensors"),
+        load_file(run.folder / "model.safetensors"),
+    )
+    renamed = {
+        name.replace("decoder.body.", "encoder.").replace("decoder.embedding", "input.embedding"): name
+        for name in before
+    }
     shared = [name for name in after if name in renamed and name.startswith(("input.", "encoder."))]
     assert len(shared) > 5
     assert all(torch.equal(after[name], before[renamed[name]]) for name in shared)
@@ -114,7 +160,10 @@ def test_a_frozen_body_stays_as_it_was_pretrained(preset, pretrained, data, tmp_
 def test_freezing_layers_counts_from_the_bottom(pretrained, data, tmp_path):
     source = pretrained("roberta")
     run = tune("classify", data, source, tmp_path / "run", **{"transfer.freeze": 1, "training.average": 0.0})
-    before, after = load_file(source.folder / "model.safetensors"), load_file(run.folder / "model.safetensors")
+    before, after = (
+        load_file(source.folder / "model.safetensors"),
+        load_file(run.folder / "model.safetensors"),
+    )
     same = {name for name in after if name in before and torch.equal(after[name], before[name])}
     assert "input.embedding.weight" in same
     assert all((".layers.0." in name) == (name in same) for name in after if ".layers." in name)
@@ -127,13 +176,18 @@ def test_a_word_that_was_hidden_is_seen_under_a_task_and_elmo_mixes_its_layers(p
         encoder = run.settings.model.encoder
         assert isinstance(encoder, BothWays) and not encoder.hides and encoder.mix == (preset == "elmo")
     weights = load_file(tmp_path / "elmo" / "model.safetensors")
-    assert weights["encoder.weights"].shape == (3,)                   # the tokens and two layers
+    assert weights["encoder.weights"].shape == (3,)  # the tokens and two layers
 
 
 def test_a_language_model_goes_on_with_what_it_knew(pretrained, data, tmp_path):
     source = pretrained("gpt")
-    run = tune("generate", data, source, tmp_path / "run", **{"training.rate": 1e-12, "training.average": 0.0})
-    before, after = load_file(source.folder / "model.safetensors"), load_file(run.folder / "model.safetensors")
+    run = tune(
+        "generate", data, source, tmp_path / "run", **{"training.rate": 1e-12, "training.average": 0.0}
+    )
+    before, after = (
+        load_file(source.folder / "model.safetensors"),
+        load_file(run.folder / "model.safetensors"),
+    )
     assert before.keys() == after.keys()
     assert all(torch.allclose(before[name], after[name], atol=1e-7) for name in before)
     with pytest.raises(UserError, match="nothing is left to learn"):
@@ -143,17 +197,30 @@ def test_a_language_model_goes_on_with_what_it_knew(pretrained, data, tmp_path):
 def test_pretraining_goes_on_with_other_texts(pretrained, data, tmp_path):
     write_table(tmp_path / "more.csv", [(text,) for text, _ in opinions(100, seed=5)], ("text",))
     run = library.train(
-        "pretrain", str(tmp_path / "more.csv"), start=pretrained("roberta").folder, steps=2, settings=SMALL,
-        out=tmp_path / "run", quiet=True,
+        "pretrain",
+        str(tmp_path / "more.csv"),
+        start=pretrained("roberta").folder,
+        steps=2,
+        settings=SMALL,
+        out=tmp_path / "run",
+        quiet=True,
     )
     assert run.reads.tokenizer.size == pretrained("roberta").reads.tokenizer.size
 
 
-# What does not fit -----------------------------------------------------------------------------------------------
+# What does not fit ------------------------------------------------------------------------------------------
 
 
 def test_another_tokenizer_is_refused_with_the_fix(seqlab, pretrained, data, tmp_path):
-    words = ["train", "classify", data / "labelled.csv", "--from", pretrained("roberta").folder, "--out", tmp_path / "run"]
+    words = [
+        "train",
+        "classify",
+        data / "labelled.csv",
+        "--from",
+        pretrained("roberta").folder,
+        "--out",
+        tmp_path / "run",
+    ]
     code, out, err = seqlab(*words, "data.tokens.kind=words")
     assert code == 2 and not out
     assert "data.tokens" in err and "the tokenizer of the run comes along" in err
@@ -163,9 +230,17 @@ def test_another_tokenizer_is_refused_with_the_fix(seqlab, pretrained, data, tmp
 @pytest.mark.parametrize(("setting", "told"), [
     ("model.input.width=8", "input.embedding.weight"), ("model.encoder.feed_forward=12", "feed_forward"),
     ("model.encoder.layers=3", "layers.2"),
-])    # fmt: skip
+])  # fmt: skip
 def test_another_shape_is_refused_with_the_fix(setting, told, seqlab, pretrained, data, tmp_path):
-    words = ["train", "classify", data / "labelled.csv", "--from", pretrained("roberta").folder, "--out", tmp_path / "run"]
+    words = [
+        "train",
+        "classify",
+        data / "labelled.csv",
+        "--from",
+        pretrained("roberta").folder,
+        "--out",
+        tmp_path / "run",
+    ]
     code, _, err = seqlab(*words, setting)
     assert code == 2 and told in err and "Leave out the settings" in err
     assert not (tmp_path / "run").exists()
@@ -181,19 +256,28 @@ def test_a_folder_that_is_no_run_is_refused(seqlab, data, tmp_path):
     assert code == 2 and "nothing" in err
 
 
-# How fast what learns --------------------------------------------------------------------------------------------
+# How fast what learns ---------------------------------------------------------------------------------------
 
 
 def test_rates_fall_with_depth_and_layers_are_let_loose_from_the_top():
     """By formula: rate_decay^depth once progress has reached unfreeze · depth / deepest."""
-    model = torch.nn.ModuleDict({
-        "input": torch.nn.ModuleDict({"embedding": torch.nn.Embedding(3, 2)}),
-        "encoder": torch.nn.ModuleDict({"layers": torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])}),
-        "head": torch.nn.Linear(2, 2),
-    })    # fmt: skip
+    model = torch.nn.ModuleDict(
+        {
+            "input": torch.nn.ModuleDict({"embedding": torch.nn.Embedding(3, 2)}),
+            "encoder": torch.nn.ModuleDict(
+                {"layers": torch.nn.ModuleList([torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)])}
+            ),
+            "head": torch.nn.Linear(2, 2),
+        }
+    )
     taken = [name for name, _ in model.named_parameters() if not name.startswith("head")]
     layering = Layering.of(model, taken, TransferConfig(rate_decay=0.5, unfreeze=0.3))
-    depths = {"input.embedding.weight": 3, "encoder.layers.0.weight": 2, "encoder.layers.1.weight": 1, "head.weight": 0}
+    depths = {
+        "input.embedding.weight": 3,
+        "encoder.layers.0.weight": 2,
+        "encoder.layers.1.weight": 1,
+        "head.weight": 0,
+    }
     assert {name: layering.depth(name) for name in depths} == depths
     assert [layering.factor(depth, 1.0) for depth in range(4)] == [1.0, 0.5, 0.25, 0.125]
     assert [layering.factor(depth, 0.15) for depth in range(4)] == [1.0, 0.5, 0.0, 0.0]

@@ -24,9 +24,14 @@ from seqlab.tasks.prepare import Files
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 DIGITS = dict(zip("0123456789", NAMES, strict=True))
 TINY = {
-    "model.input.width": 32, "model.encoder.layers": 1, "model.encoder.feed_forward": 64, "model.decoder.width": 32,
-    "model.decoder.body.layers": 1, "model.decoder.body.feed_forward": 64, "training.threads": 1,
-}    # fmt: skip
+    "model.input.width": 32,
+    "model.encoder.layers": 1,
+    "model.encoder.feed_forward": 64,
+    "model.decoder.width": 32,
+    "model.decoder.body.layers": 1,
+    "model.decoder.body.feed_forward": 64,
+    "training.threads": 1,
+}
 TINY_WORDS = [f"{key}={value}" for key, value in TINY.items()]
 
 
@@ -47,27 +52,56 @@ def write_pairs(folder, name, rows):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """`numbers` (Transformer, one vocabulary), `sounds` (letters to symbols, no attention) and a classifier."""
+    """`numbers` (Transformer, one vocabulary), `sounds` (letters to symbols, no attention) and a
+    classifier."""
     folder = tmp_path_factory.mktemp("translate")
     rows = counting(700)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEQLAB_CACHE", str(folder / "cache"))
         session.train(
-            "translate", write_pairs(folder, "train", rows[:600]), test=write_pairs(folder, "test", rows[600:]),
-            model="transformer", steps=150, out=folder / "numbers", quiet=True,
+            "translate",
+            write_pairs(folder, "train", rows[:600]),
+            test=write_pairs(folder, "test", rows[600:]),
+            model="transformer",
+            steps=150,
+            out=folder / "numbers",
+            quiet=True,
             settings=TINY | {"training.rate": 5e-3, "training.batch_tokens": 1024},
         )
         table = folder / "sounds.tsv"
-        table.write_text("".join(f"{one.replace(' ', '')}\t{two.upper()}\n" for one, two in rows), encoding="utf-8")
+        table.write_text(
+            "".join(f"{one.replace(' ', '')}\t{two.upper()}\n" for one, two in rows), encoding="utf-8"
+        )
         sounds = {
-            "data.tokens.kind": "characters", "data.target_tokens": {"kind": "words", "split": "spaces", "lower": False},
-            "task.metric": "errors", "model.shared": False, "model.encoder.width": 16,
-            "model.decoder.body.width": 16, "training.threads": 1, "training.validations": 2,
-        }    # fmt: skip
-        session.train("translate", str(table), model="lstm", steps=20, out=folder / "sounds", settings=sounds, quiet=True)
+            "data.tokens.kind": "characters",
+            "data.target_tokens": {"kind": "words", "split": "spaces", "lower": False},
+            "task.metric": "errors",
+            "model.shared": False,
+            "model.encoder.width": 16,
+            "model.decoder.body.width": 16,
+            "training.threads": 1,
+            "training.validations": 2,
+        }
+        session.train(
+            "translate",
+            str(table),
+            model="lstm",
+            steps=20,
+            out=folder / "sounds",
+            settings=sounds,
+            quiet=True,
+        )
         reviews = write_table(folder / "reviews.csv", opinions(60))
         small = {"model.input.width": 8, "model.encoder.width": 8, "training.baseline": False}
-        session.train("classify", str(reviews), model="cnn", steps=2, out=folder / "classifier", settings=small, quiet=True)
+        session.train(
+            "classify",
+            str(reviews),
+            model="cnn",
+            steps=2,
+            out=folder / "classifier",
+            settings=small,
+            quiet=True,
+        )
     return folder
 
 
@@ -76,7 +110,7 @@ def numbers(runs):
     return load(runs / "numbers")
 
 
-# A run ---------------------------------------------------------------------------------------------------------------
+# A run ------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_has_all_its_files_and_learns(runs):
@@ -86,11 +120,19 @@ def test_a_run_has_all_its_files_and_learns(runs):
 
     assert scores["split"] == "test" and scores["examples"] == 100
     assert scores["metrics"]["bleu"]["value"] > 50 and list(scores["baselines"]) == ["copy", "word table"]
-    assert scores["baselines"]["word table"]["bleu"]["value"] > 99             # a word for a digit is what a table can do
-    assert {"step", "epoch", "seconds", "train_loss", "valid_loss", "valid_bleu", "valid_chrf"} <= rows[-1].keys()
+    assert (
+        scores["baselines"]["word table"]["bleu"]["value"] > 99
+    )  # a word for a digit is what a table can do
+    assert {"step", "epoch", "seconds", "train_loss", "valid_loss", "valid_bleu", "valid_chrf"} <= rows[
+        -1
+    ].keys()
     assert rows[-1]["valid_loss"] < rows[0]["valid_loss"]
     facts = json.loads((folder / "facts.json").read_text())
-    assert facts["joint"] and facts["rows"] == {"train": 540, "test": 100, "valid": 60} and facts["longest"]["text"] >= 5
+    assert (
+        facts["joint"]
+        and facts["rows"] == {"train": 540, "test": 100, "valid": 60}
+        and facts["longest"]["text"] >= 5
+    )
     assert (folder / "tokenizer.json").exists() and not (folder / "tokenizer.written.json").exists()
     assert "alignment" in (folder / "report.html").read_text()
 
@@ -104,7 +146,9 @@ def test_two_vocabularies_and_errors_of_symbols(runs):
     assert list(scores["metrics"]) == ["token_error_rate", "sequence_error_rate"]
     assert scores["baselines"]["word table"]["token_error_rate"]["value"] < 0.01
     assert "valid_errors" in last and "valid_bleu" not in last
-    assert facts["symbols"] == {"text": 17, "written": 17} and not facts["joint"]    # ten of each, and the marks
+    assert (
+        facts["symbols"] == {"text": 17, "written": 17} and not facts["joint"]
+    )  # ten of each, and the marks
     [said] = load(folder).predict(["42"])
     assert set(said.text.split()) <= {word.upper() for word in DIGITS.values()}
 
@@ -124,7 +168,7 @@ def test_validation_scores_what_it_says(runs, numbers, monkeypatch):
     assert " => " in found.sample
 
 
-# Answers -------------------------------------------------------------------------------------------------------------
+# Answers ----------------------------------------------------------------------------------------------------
 
 
 def test_a_text_is_translated_the_same_alone_or_beside_others(numbers):
@@ -140,7 +184,7 @@ def test_a_score_is_the_mean_log_probability_of_what_was_written(numbers):
     [said] = numbers.predict(["4 2"])
     [logp] = numbers.score_pairs([("4 2", said.text)])
     ids = len(numbers.answer.target.tokenizer.encode([said.text]).row(0))
-    assert said.score == pytest.approx(logp / (ids + 1), abs=1e-4)              # the end is written, too
+    assert said.score == pytest.approx(logp / (ids + 1), abs=1e-4)  # the end is written, too
 
 
 def test_decoding_can_be_changed(numbers):
@@ -178,7 +222,7 @@ def test_rows_with_equal_sources_are_one_item_with_several_references(numbers, t
     assert "nrefs:2" in scores.signatures["bleu"]
 
 
-# On the command line -------------------------------------------------------------------------------------------------
+# On the command line ----------------------------------------------------------------------------------------
 
 
 def test_files_of_sources_are_translated(runs, seqlab, tmp_path, monkeypatch):
@@ -189,7 +233,9 @@ def test_files_of_sources_are_translated(runs, seqlab, tmp_path, monkeypatch):
     assert code == 0, err
     assert [list(json.loads(line)) for line in out.splitlines()] == [["text", "score"]] * 20
 
-    table = write_table(tmp_path / "sources.csv", [(str(place), row[0]) for place, row in enumerate(rows)], ("id", "source"))
+    table = write_table(
+        tmp_path / "sources.csv", [(str(place), row[0]) for place, row in enumerate(rows)], ("id", "source")
+    )
     code, out, err = seqlab("predict", runs / "numbers", "--input", table, "--output", tmp_path / "said.csv")
     assert code == 0, err
     with (tmp_path / "said.csv").open(encoding="utf-8") as file:
@@ -199,11 +245,16 @@ def test_files_of_sources_are_translated(runs, seqlab, tmp_path, monkeypatch):
 
 
 def test_parallel_files_are_scored(runs, seqlab):
-    code, out, err = seqlab("evaluate", runs / "numbers", f"{runs / 'test'}.num,{runs / 'test'}.en", "--json", "decode.beam=2")
+    code, out, err = seqlab(
+        "evaluate", runs / "numbers", f"{runs / 'test'}.num,{runs / 'test'}.en", "--json", "decode.beam=2"
+    )
     assert code == 0, err
     tree = json.loads(out)
     assert tree["task"] == "translate" and tree["examples"] == 100
-    assert tree["metrics"]["bleu"].keys() == {"value", "low", "high", "unit"} and "tok:13a" in tree["signatures"]["bleu"]
+    assert (
+        tree["metrics"]["bleu"].keys() == {"value", "low", "high", "unit"}
+        and "tok:13a" in tree["signatures"]["bleu"]
+    )
 
 
 @pytest.mark.parametrize("ending", ["html", "png", "json"])
@@ -227,18 +278,26 @@ def test_check_tells_what_is_in_the_pairs(seqlab, runs):
     assert f"Next: seqlab train translate {runs / 'train'}.num,{runs / 'train'}.en" in out
 
 
-# Bad input -----------------------------------------------------------------------------------------------------------
+# Bad input --------------------------------------------------------------------------------------------------
 
 PAIRS = [(source, target) for source, target in counting(40)]
 FAULTS = {
-    "unequal line counts": (("a.num", "1\n2\n3\n"), ("a.en", "one\ntwo\n"), ("a.num has 3 lines", "a.en has 2 lines", "paste")),
-    "an empty side": (("a.num", "1\n2\n3\n"), ("a.en", "one\n\nthree\n"), ("a.en:2", "the target is empty", "data.on_bad=skip")),
+    "unequal line counts": (
+        ("a.num", "1\n2\n3\n"),
+        ("a.en", "one\ntwo\n"),
+        ("a.num has 3 lines", "a.en has 2 lines", "paste"),
+    ),
+    "an empty side": (
+        ("a.num", "1\n2\n3\n"),
+        ("a.en", "one\n\nthree\n"),
+        ("a.en:2", "the target is empty", "data.on_bad=skip"),
+    ),
     "empty files": (("a.num", ""), ("a.en", ""), ("not a single row", "name another file")),
     "a missing file": (("a.num", "1\n"), None, ("a.en", "no such file")),
     "one column": (("a.tsv", "1 one\n2 two\n"), None, ("a.tsv", "one column", "train.en,train.fr")),
     "lines alone": (("a.txt", "1\n2\n"), None, ("a.txt", "no target", "train.en,train.fr")),
     "two rows": (("a.tsv", "1\tone\n1\tun\n"), None, ("too few rows", "--valid")),
-}    # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -259,11 +318,23 @@ def test_faulty_pairs_are_refused_before_anything_is_written(fault, seqlab, tmp_
 def test_faulty_pairs_are_left_out_when_asked_and_copies_are_told(seqlab, tmp_path):
     rows = [*PAIRS, ("7 7", "7 7"), ("5 5", "")]
     name = write_pairs(tmp_path, "a", rows)
-    words = ["train", "translate", name, "--steps", 1, "--out", tmp_path / "run", "data.on_bad=skip", *TINY_WORDS]
+    words = [
+        "train",
+        "translate",
+        name,
+        "--steps",
+        1,
+        "--out",
+        tmp_path / "run",
+        "data.on_bad=skip",
+        *TINY_WORDS,
+    ]
     code, _, err = seqlab(*words)
     assert code == 0, err
     assert f"Warning: {tmp_path / 'a'}.en:42: the target is empty." in err
-    assert f"Warning: {tmp_path / 'a'}.num:41: train: in 1 row (2.4 %) the target is the source itself." in err
+    assert (
+        f"Warning: {tmp_path / 'a'}.num:41: train: in 1 row (2.4 %) the target is the source itself." in err
+    )
 
 
 def test_pairs_beyond_the_length_are_left_out_of_training_and_counted(tmp_path, monkeypatch):
@@ -272,16 +343,21 @@ def test_pairs_beyond_the_length_are_left_out_of_training_and_counted(tmp_path, 
     rows = [*PAIRS, (long, "long")]
     name, valid = write_pairs(tmp_path, "a", rows), write_pairs(tmp_path, "b", [(long, "long"), ("1", "one")])
     numbers = {**TINY, "data.length": 20, "training.baseline": False}
-    run = session.train("translate", name, valid=valid, steps=1, out=tmp_path / "run", settings=numbers, quiet=True)
+    run = session.train(
+        "translate", name, valid=valid, steps=1, out=tmp_path / "run", settings=numbers, quiet=True
+    )
     assert run.facts.cut == {"train": 1} and run.facts.rows == {"train": 40, "valid": 2}
     assert "1 training pairs have more than 20 pieces on a side" in run.facts.warnings[-1]
     name = write_pairs(tmp_path, "c", [row for row in rows if len(row[0]) > 1])
     with pytest.raises(UserError, match=r"All \d+ training pairs are longer than data\.length=1\."):
-        session.train("translate", name, valid=valid, steps=1, settings={**TINY, "data.length": 1}, quiet=True)
+        session.train(
+            "translate", name, valid=valid, steps=1, settings={**TINY, "data.length": 1}, quiet=True
+        )
 
 
 def test_some_sources_are_learnt_without_their_full_stop(tmp_path, monkeypatch):
-    """In a share of the rows that the epoch and the seed decide; what is written keeps its own, and so do single stops."""
+    """In a share of the rows that the epoch and the seed decide; what is written keeps its own, and so do
+    single stops."""
     monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
     rows = [(f"{one}.", f"{two}.") for one, two in counting(400)]
     rows += [*((f"{number}1", f"{number} one") for number in range(40)), (".", "stop")]
@@ -305,7 +381,9 @@ def test_some_sources_are_learnt_without_their_full_stop(tmp_path, monkeypatch):
     shorter = [(before.lengths - one.inputs["text"].lengths).bool() for one in (first, again, later)]
     assert 60 < int(shorter[0].sum()) < 140
     assert torch.equal(shorter[0], shorter[1]) and not torch.equal(shorter[0], shorter[2])
-    assert torch.equal(some.load(places[7:9], (0, 1)).inputs["text"].lengths, first.inputs["text"].lengths[7:9])
+    assert torch.equal(
+        some.load(places[7:9], (0, 1)).inputs["text"].lengths, first.inputs["text"].lengths[7:9]
+    )
     assert torch.equal(first.written.values, whole.load(places).written.values)
 
 
@@ -325,8 +403,14 @@ def test_single_words_are_read_with_two_layers_when_there_is_time(tmp_path, monk
 
 
 CONTRADICTIONS = {
-    "a pool": (["model.decoder=null", "model.pool.kind=mean", "model.head.kind=linear"], ("model.decoder is empty", "--model")),
-    "two cuts": (["task.joint=true", "data.target_tokens.kind=words"], ("task.joint is true", "data.target_tokens")),
+    "a pool": (
+        ["model.decoder=null", "model.pool.kind=mean", "model.head.kind=linear"],
+        ("model.decoder is empty", "--model"),
+    ),
+    "two cuts": (
+        ["task.joint=true", "data.target_tokens.kind=words"],
+        ("task.joint is true", "data.target_tokens"),
+    ),
     "sentences": (["model.input.kind=nested"], ("model.input is of kind nested", "model.input.kind=tokens")),
     "a metric": (["task.metric=blue"], ("task.metric", "bleu")),
     "a beam": (["decode.beam=0"], ("decode.beam",)),

@@ -28,7 +28,8 @@ from seqlab.report.words import Example
 from seqlab.training.validation import Validation
 
 Extent = Literal["watched", "reported", "whole"]
-"""How much of a data set is scored: as little as tells something while training, what the report scores, or all of it."""
+"""How much of a data set is scored: as little as tells something while training, what the report scores, or
+all of it."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +72,20 @@ class TextScore:
     """exp of the mean nats of a token."""
     bits_per_character: float
     kind: Literal["perplexity", "pseudo-perplexity"]
-    """pseudo-perplexity: each token is predicted from both sides, so that the product is no probability of the text."""
+    """pseudo-perplexity: each token is predicted from both sides, so that the product is no probability of
+    the text."""
 
     @classmethod
     def of(cls, nats: float, tokens: int, characters: int, pseudo: bool = False) -> TextScore:
         bits = nats / math.log(2) / max(1, characters)
-        return cls(math.exp(min(700.0, nats / max(1, tokens))), bits, "pseudo-perplexity" if pseudo else "perplexity")
+        return cls(
+            math.exp(min(700.0, nats / max(1, tokens))), bits, "pseudo-perplexity" if pseudo else "perplexity"
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "perplexity": round(self.perplexity, 6), "bits_per_character": round(self.bits_per_character, 6),
+            "perplexity": round(self.perplexity, 6),
+            "bits_per_character": round(self.bits_per_character, 6),
             "kind": self.kind,
         }
 
@@ -160,7 +165,7 @@ class Answer(ABC):
     def example(self) -> str:
         """Something to ask, or empty where the task's own will do."""
 
-    # Learning and scoring --------------------------------------------------------------------------------------
+    # Learning and scoring -----------------------------------------------------------------------------------
 
     @abstractmethod
     def exercise(self, store: Store) -> Exercise:
@@ -172,13 +177,18 @@ class Answer(ABC):
 
     @abstractmethod
     def judge(self, model: Model, part: Any, extent: Extent, how: DecodeConfig) -> Judged:
-        """What the model says of it, where it decodes, as `how` says; the loss is needed of what is watched alone."""
+        """What the model says of it, where it decodes, as `how` says; the loss is needed of what is watched
+        alone."""
 
     def validation(self, judged: Judged) -> Validation:
         """What is logged of a validation, and what decides which weights are best."""
         main, *_ = metrics = self.metrics
         numbers = {metric.key: metric(judged.said, judged.meant) for metric in metrics if metric.watched}
-        score = numbers[main.key] * (1 if main.better == "higher" else -1) if judged.score is None else judged.score
+        score = (
+            numbers[main.key] * (1 if main.better == "higher" else -1)
+            if judged.score is None
+            else judged.score
+        )
         return Validation(score, judged.loss, {"valid_loss": judged.loss, **numbers})
 
     def scores(self, said: Any, meant: Any, metrics: Sequence[Metric]) -> Scores:
@@ -198,7 +208,7 @@ class Answer(ABC):
         """A few words to watch a model learn by; empty where there are none."""
         return ""
 
-    # Asking ----------------------------------------------------------------------------------------------------
+    # Asking -------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> Sequence[Prediction]:
@@ -215,13 +225,16 @@ class Answer(ABC):
     def embed(self, model: Model, given: Sequence[Text]) -> Sequence[Prediction]:
         """The vector of each input."""
         raise self._cannot(
-            "gives no vectors", "A vector stands between a pool and a head, and this model has neither.", "Leave --embed out.",
+            "gives no vectors",
+            "A vector stands between a pool and a head, and this model has neither.",
+            "Leave --embed out.",
         )
 
     def score(self, model: Model, given: Sequence[Text]) -> list[TextScore]:
         """How likely each text is."""
         raise self._cannot(
-            "does not say how likely a text is", "Only a language model does: one that learnt from text alone.",
+            "does not say how likely a text is",
+            "Only a language model does: one that learnt from text alone.",
             "Leave --score out.",
         )
 
@@ -231,12 +244,14 @@ class Answer(ABC):
 
     def score_pairs(self, model: Model, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """log p of each target, given its source."""
-        raise self._cannot("does not say how likely one text is for another", "Only what writes a text does.", "Use predict.")
+        raise self._cannot(
+            "does not say how likely one text is for another", "Only what writes a text does.", "Use predict."
+        )
 
     def _cannot(self, what: str, why: str, fix: str) -> UserError:
         return UserError(what=f"This is a run of {self.facts.task}, which {what}.", why=why, fix=fix)
 
-    # What several answers share --------------------------------------------------------------------------------
+    # What several answers share -----------------------------------------------------------------------------
 
     def read(self, given: Sequence[Text]) -> Store:
         """What a user gave, as numbers."""
@@ -260,4 +275,8 @@ def near(sizes: np.ndarray, usual: float = 60, count: int = 2) -> np.ndarray:
 
 def refuse_empty(texts: Sequence[str]) -> None:
     if any(not text.strip() for text in texts):
-        raise UserError(what="A text is empty.", why="There is nothing to read in it.", fix='Give a text, such as "the time"')
+        raise UserError(
+            what="A text is empty.",
+            why="There is nothing to read in it.",
+            fix='Give a text, such as "the time"',
+        )

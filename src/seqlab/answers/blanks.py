@@ -1,4 +1,5 @@
-"""What stands in blanks: the answers of masked language models, and of those that read a text from both its sides."""
+"""What stands in blanks: the answers of masked language models, and of those that read a text from both its
+sides."""
 
 from __future__ import annotations
 
@@ -95,13 +96,19 @@ class Filled:
         return tree | ({"note": self.note} if self.note else {})
 
     def shown(self) -> str:
-        judged = [] if self.label is None or self.scores is None else [f"{self.label} {self.scores[self.label]:.3f}"]
+        judged = (
+            []
+            if self.label is None or self.scores is None
+            else [f"{self.label} {self.scores[self.label]:.3f}"]
+        )
         return "\t".join([*judged, self.text, *(blank.shown() for blank in self.blanks)])
 
     def columns(self) -> dict[str, Any]:
-        judged = {} if self.label is None or self.scores is None else {
-            "predicted_label": self.label, "predicted_score": self.scores[self.label],
-        }
+        judged = (
+            {}
+            if self.label is None or self.scores is None
+            else {"predicted_label": self.label, "predicted_score": self.scores[self.label]}
+        )
         return {**judged, "filled": self.text, "blanks": "; ".join(blank.token for blank in self.blanks)}
 
 
@@ -126,8 +133,12 @@ class FillingAnswer(DocumentsAnswer):
         return [said.text, *shown]
 
     def filled(self, model: Model, parts: Sequence[str], row: Shown, answer: Filled) -> Explanation:
-        """Attention over a text and what stands around it, or what each token adds to the answer at the first blank."""
-        pieces = [SPECIAL[number] if number < len(SPECIAL) else self.tokens.shown(number) for number in row.ids.tolist()]
+        """Attention over a text and what stands around it, or what each token adds to the answer at the first
+        blank."""
+        pieces = [
+            SPECIAL[number] if number < len(SPECIAL) else self.tokens.shown(number)
+            for number in row.ids.tolist()
+        ]
         batch = make_batch([row])
         with record(model) as tapes, torch.no_grad():
             model(batch)
@@ -136,7 +147,9 @@ class FillingAnswer(DocumentsAnswer):
         scores = {first.token: first.score, **dict(first.others)} if first else answer.scores or {}
         text, label = "\t".join(parts), f"{answer.label}: {answer.text}" if answer.label else answer.text
         if maps:
-            return Explanation(text=text, label=label, scores=scores, maps=tuple(maps), method="attention", note=answer.note)
+            return Explanation(
+                text=text, label=label, scores=scores, maps=tuple(maps), method="attention", note=answer.note
+            )
         if not len(row.places):
             raise UserError(
                 what=f"There is no {BLANK} in the pair.",
@@ -148,7 +161,9 @@ class FillingAnswer(DocumentsAnswer):
         name = f"what each piece adds to the score of “{first.token}” at the first blank"
         shown = Map(name=name, kind="tokens", weights=weights, pieces=tuple(pieces), signed=True)
         note = " ".join(part for part in (NONE + FIRST_ORDER, answer.note) if part)
-        return Explanation(text=text, label=label, scores=scores, maps=(shown,), method="gradient × input", note=note)
+        return Explanation(
+            text=text, label=label, scores=scores, maps=(shown,), method="gradient × input", note=note
+        )
 
 
 class BlanksAnswer(FillingAnswer):
@@ -167,7 +182,11 @@ class BlanksAnswer(FillingAnswer):
         rows = [self.row(some) for some in clozes]
 
         def rank(row: int, blank: int, chances: np.ndarray) -> tuple[Candidate, ...]:
-            fits = [self.tokens.fits(cloze, number) for cloze in clozes[row] for number in range(len(cloze.blanks))]
+            fits = [
+                self.tokens.fits(cloze, number)
+                for cloze in clozes[row]
+                for number in range(len(cloze.blanks))
+            ]
             return self.tokens.ranked(chances, fits[blank])
 
         said = ask(model, rows, rank)
@@ -214,12 +233,15 @@ class BlanksAnswer(FillingAnswer):
             gap, decode = "" if self.tokens.letters else " ", self.text.tokenizer.decode
             shown = f"{decode(before)}{gap}{BLANK}{gap}{decode(after)}"
             right, wrong = (self.tokens.shown(int(number)) for number in (answers[place], said[place]))
-            found.append(Example(text=" ".join(shown.split()), meant=right, said=wrong, score=float(sure[place])))
+            found.append(
+                Example(text=" ".join(shown.split()), meant=right, said=wrong, score=float(sure[place]))
+            )
         return found
 
 
 class PairedBlanksAnswer(BlanksAnswer):
-    """Blanks of a text or of a pair, and whether the second of a pair follows the first: [CLS] x [SEP] y [SEP]."""
+    """Blanks of a text or of a pair, and whether the second of a pair follows the first: [CLS] x [SEP] y
+    [SEP]."""
 
     kind = PairedBlanks
     outputs: ClassVar = {"places": None, "row": 2}
@@ -236,7 +258,8 @@ class PairedBlanksAnswer(BlanksAnswer):
 
 
 class EverywhereAnswer(FillingAnswer):
-    """Blanks one after the other, from left to right, in a bare text; every token is predicted from both its sides."""
+    """Blanks one after the other, from left to right, in a bare text; every token is predicted from both its
+    sides."""
 
     kind = Everywhere
     around = ((), ())
@@ -257,13 +280,16 @@ class EverywhereAnswer(FillingAnswer):
         return nats_of(model, all_at_once(ids, self.context))
 
     def explain(self, model: Model, given: Text, how: DecodeConfig, target: str | None = None) -> Explanation:
-        """Of a text without blanks, how much each token surprised the model; else as it filled the first one."""
+        """Of a text without blanks, how much each token surprised the model; else as it filled the first
+        one."""
         [text] = self.single([given])
         if BLANK not in text:
             return self.surprise(model, text)
         cloze = self.cut(text)
         [answer] = self.predict(model, [text], how)
-        return self.filled(model, [text], next_blank(around(cloze.ids, cloze.blanks, self.context)[0], ()), answer)
+        return self.filled(
+            model, [text], next_blank(around(cloze.ids, cloze.blanks, self.context)[0], ()), answer
+        )
 
 
 def within(ids: list[int]) -> list[int]:

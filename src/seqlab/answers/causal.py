@@ -49,16 +49,24 @@ class CausalAnswer(DocumentsAnswer):
         if any(BLANK in prompt for prompt in prompts):
             raise UserError(
                 what=f"There is a {BLANK} in a text.",
-                why=f"This model learnt to continue texts ({self.learning.objective}): it sees what is before a word, not what "
-                "is after it.",
+                why=(
+                    f"This model learnt to continue texts ({self.learning.objective}): it sees what is before"
+                    " a word, not what is after it."
+                ),
                 fix="Give the beginning of a text alone, or pretrain with --model roberta to fill blanks.",
             )
         pen, ids = self.pen(model), [self.ids(prompt) for prompt in prompts]
         unit = "character" if self.tokens.letters else "subword" if self.tokens.carries else "word"
         answers = []
-        for prompt, begun, more in zip(prompts, ids, pen.write(ids, how, how.longest or LONGEST[unit]), strict=True):
+        for prompt, begun, more in zip(
+            prompts, ids, pen.write(ids, how, how.longest or LONGEST[unit]), strict=True
+        ):
             seen = len(pen.seen(pen.opened(begun))) - 1
-            note = f"The prompt has {len(begun):,} pieces; the model looked at the last {seen:,}." if seen < len(begun) else ""
+            note = (
+                f"The prompt has {len(begun):,} pieces; the model looked at the last {seen:,}."
+                if seen < len(begun)
+                else ""
+            )
             answers.append(Generated(prompt + text_after(self.text.tokenizer, begun, more), note))
         return answers
 
@@ -79,7 +87,7 @@ class CausalAnswer(DocumentsAnswer):
         layers = [tape[-1][0].float().cpu().numpy() for tape in tapes.values() if tape]
         return self.surprise(model, text, layer_maps(layers, before))
 
-    # For the report --------------------------------------------------------------------------------------------
+    # For the report -----------------------------------------------------------------------------------------
 
     def samples(self, model: Model, sentences: Sequence[str]) -> list[str]:
         samples = []

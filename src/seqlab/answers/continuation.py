@@ -51,7 +51,8 @@ class PerplexityPerPieceOrEnd(PerplexityPerPiece):
 
 @dataclass(frozen=True)
 class Stretch:
-    """The lines or rows that are scored, their characters and words (N 2), and the lines themselves, where they were kept."""
+    """The lines or rows that are scored, their characters and words (N 2), and the lines themselves, where
+    they were kept."""
 
     written: Ragged
     units: np.ndarray
@@ -62,7 +63,13 @@ class ContinueExercise(Exercise):
     """Each next id: of rows, of blocks of running text, or of streams whose state is carried along."""
 
     def __init__(self, written: Ragged, rows: bool, opening: int, context: int, carries: bool) -> None:
-        self.written, self.rows, self.opening, self.context, self.carries = written, rows, opening, context, carries
+        self.written, self.rows, self.opening, self.context, self.carries = (
+            written,
+            rows,
+            opening,
+            context,
+            carries,
+        )
 
     def plan(self, budget: int, seed: int) -> Plan:
         if self.rows:
@@ -77,14 +84,17 @@ class ContinueExercise(Exercise):
             return Batch({}, torch.from_numpy(rows), {"written": some})
         ids = torch.from_numpy(stretches(self.written.values, rows, self.opening))
         target = Seq(ids, torch.ones(ids.shape, dtype=torch.bool))
-        return Batch({}, torch.from_numpy(rows[:, START]), {"written": target}, follows=bool(rows[0, FOLLOWS]))
+        return Batch(
+            {}, torch.from_numpy(rows[:, START]), {"written": target}, follows=bool(rows[0, FOLLOWS])
+        )
 
 
 class ContinuationAnswer(Answer):
     """How a text goes on, from a decoder alone.
 
-    context: ids that are seen at once in training; stride: how far the window moves when a longer text is scored (None: half
-    of that); carries: whether training takes the state along; sampled: symbols that training compares with.
+    context: ids that are seen at once in training; stride: how far the window moves when a longer text is
+    scored (None: half of that); carries: whether training takes the state along; sampled: symbols that
+    training compares with.
     """
 
     together = 256
@@ -92,10 +102,22 @@ class ContinuationAnswer(Answer):
     begins = True
 
     def __init__(
-        self, known: Known, text: WrittenRunningField, context: int, stride: int | None, carries: bool, sampled: int | None
+        self,
+        known: Known,
+        text: WrittenRunningField,
+        context: int,
+        stride: int | None,
+        carries: bool,
+        sampled: int | None,
     ) -> None:
         super().__init__(known)
-        self.text, self.context, self.stride, self.carries, self.sampled = text, context, stride, carries, sampled
+        self.text, self.context, self.stride, self.carries, self.sampled = (
+            text,
+            context,
+            stride,
+            carries,
+            sampled,
+        )
 
     @property
     def learnt(self) -> WrittenFacts:
@@ -121,10 +143,12 @@ class ContinuationAnswer(Answer):
     def example(self) -> str:
         return ""
 
-    # Learning and scoring --------------------------------------------------------------------------------------
+    # Learning and scoring -----------------------------------------------------------------------------------
 
     def exercise(self, store: Store) -> ContinueExercise:
-        return ContinueExercise(store.fields["written"], self.by_rows, self.learnt.opening, self.context, self.carries)
+        return ContinueExercise(
+            store.fields["written"], self.by_rows, self.learnt.opening, self.context, self.carries
+        )
 
     def part(self, store: Store, extent: Extent) -> Stretch:
         """The first lines or rows, as many as are scored while training and for the report; or all."""
@@ -132,8 +156,12 @@ class ContinuationAnswer(Answer):
         rows = written.rows
         if extent != "whole":
             rows = max(1, int(np.searchsorted(written.offsets, SCORED, side="right")) - 1)
-        units = np.stack([store.arrays["characters"][:rows], store.arrays["words"][:rows]], axis=1).astype(np.int64)
-        ids = Ragged(np.asarray(written.values[: written.offsets[rows]], np.int64), written.offsets[: rows + 1])
+        units = np.stack([store.arrays["characters"][:rows], store.arrays["words"][:rows]], axis=1).astype(
+            np.int64
+        )
+        ids = Ragged(
+            np.asarray(written.values[: written.offsets[rows]], np.int64), written.offsets[: rows + 1]
+        )
         return Stretch(ids, units, store)
 
     def judge(self, model: Model, part: Stretch, extent: Extent, how: DecodeConfig) -> Judged:
@@ -159,7 +187,7 @@ class ContinuationAnswer(Answer):
         ids = self.pen(model).write([[]], how, min(most, how.longest or most))[0]
         return " ".join(self.text.tokenizer.decode(ids).split())
 
-    # Writing ---------------------------------------------------------------------------------------------------
+    # Writing ------------------------------------------------------------------------------------------------
 
     def pen(self, model: Model) -> Pen:
         """The model, ready to write."""
@@ -173,7 +201,9 @@ class ContinuationAnswer(Answer):
         prompts = [self.text.cells_of(text)["text"] for text in given]
         ids = [self._ids(pen, prompt) for prompt in prompts]
         written = pen.write(ids, how, self._longest(how))
-        after = [text_after(self.text.tokenizer, begun, more) for begun, more in zip(ids, written, strict=True)]
+        after = [
+            text_after(self.text.tokenizer, begun, more) for begun, more in zip(ids, written, strict=True)
+        ]
         return [
             Generated(prompt + more, self._note(pen, begun))
             for prompt, begun, more in zip(prompts, ids, after, strict=True)
@@ -211,8 +241,10 @@ class ContinuationAnswer(Answer):
         if pen.window is not None and len(ids) + 1 >= pen.window:
             raise UserError(
                 what=f"The prompt has {len(ids)} {self.learnt.unit}s.",
-                why=f"The model has learnt texts of up to {pen.window - 2}, and a Transformer does not know what comes after "
-                "that.",
+                why=(
+                    f"The model has learnt texts of up to {pen.window - 2}, and a Transformer does not know"
+                    " what comes after that."
+                ),
                 fix="Shorten the prompt, or train with longer texts (data.length).",
             )
         return ids
@@ -220,12 +252,16 @@ class ContinuationAnswer(Answer):
     def _note(self, pen: Pen, ids: list[int]) -> str:
         if pen.window is None or len(ids) < pen.window:
             return ""
-        return f"The prompt has {len(ids)} {self.learnt.unit}s; the model looked at the last {len(pen.seen(ids))}."
+        return (
+            f"The prompt has {len(ids)} {self.learnt.unit}s; the model looked at the last"
+            f" {len(pen.seen(ids))}."
+        )
 
-    # How likely ------------------------------------------------------------------------------------------------
+    # How likely ---------------------------------------------------------------------------------------------
 
     def score_texts(self, model: Model, given: Sequence[str]) -> list[float]:
-        """log p of each text, in nats; each begins after nothing, and a model of rows also predicts its end."""
+        """log p of each text, in nats; each begins after nothing, and a model of rows also predicts its
+        end."""
         if self.by_rows:
             written = self.text.ids(given)[0]
             return [-float(total) for total in sums(self.nats(model, written), written.offsets)]
@@ -233,7 +269,8 @@ class ContinuationAnswer(Answer):
         return [-float(self.nats(model, _one_row(encode_text(tokenizer, text))).sum()) for text in given]
 
     def score(self, model: Model, given: Sequence[Text]) -> list[TextScore]:
-        """Perplexity per id and bits per character of each text; the end of a row counts as one more of both."""
+        """Perplexity per id and bits per character of each text; the end of a row counts as one more of
+        both."""
         whole = [self.text.cells_of(text)["text"] for text in given]
         refuse_empty(whole)
         found = []
@@ -242,7 +279,7 @@ class ContinuationAnswer(Answer):
             found.append(TextScore.of(-total, self.predicted(rows), int(units[0, 0])))
         return found
 
-    # Looking inside --------------------------------------------------------------------------------------------
+    # Looking inside -----------------------------------------------------------------------------------------
 
     def explain(self, model: Model, given: Text, how: DecodeConfig, target: str | None = None) -> Explanation:
         """How much each piece of a text surprised the model and, of a Transformer, where it looked."""
@@ -254,7 +291,10 @@ class ContinuationAnswer(Answer):
         opened = [BOS, *ids] if self.by_rows else ids
         bits = self.nats(model, _one_row(np.array(opened)))[-len(ids) :] / np.log(2)
         surprise = Map(
-            name="how much each piece surprised the model", kind="tokens", weights=bits[-most:], pieces=tuple(pieces[-most:]),
+            name="how much each piece surprised the model",
+            kind="tokens",
+            weights=bits[-most:],
+            pieces=tuple(pieces[-most:]),
             unit="bits",
         )
         fed = torch.tensor([[self.learnt.opening, *ids][-most - 1 :]])
@@ -266,8 +306,12 @@ class ContinuationAnswer(Answer):
         looked = layer_maps(layers, [before, *pieces[-most:-1]])
         whole, unit = (len(ids), "word") if self.learnt.unit == "word" else (len(text), "character")
         return Explanation(
-            text=text, label=f"{bits.sum() / whole:.2f} bits per {unit}", scores={},
-            maps=(*looked[:1], surprise, *looked[1:]), method="attention" if looked else "surprise", note=note,
+            text=text,
+            label=f"{bits.sum() / whole:.2f} bits per {unit}",
+            scores={},
+            maps=(*looked[:1], surprise, *looked[1:]),
+            method="attention" if looked else "surprise",
+            note=note,
         )
 
     def _pieces(self, text: str) -> tuple[list[int], list[str]]:
@@ -280,24 +324,32 @@ class ContinuationAnswer(Answer):
             ids += found
             pieces += tokenizer.pieces(part) if found else []
         if not ids:
-            raise UserError(what="The text is empty.", why="There is nothing to explain.", fix='Give a text, such as "the time"')
+            raise UserError(
+                what="The text is empty.",
+                why="There is nothing to explain.",
+                fix='Give a text, such as "the time"',
+            )
         return ids, [piece.replace("\n", "⏎") for piece in pieces]
 
     def _shown(self, number: int) -> str:
         return self.text.tokenizer.decode([number]).replace("\n", "⏎") or "[BOS]"
 
-    # For the report --------------------------------------------------------------------------------------------
+    # For the report -----------------------------------------------------------------------------------------
 
     def findings(self, model: Model, store: Store, part: Stretch, judged: Judged) -> Findings:
         lines = [str(text) for text in self.text.texts(store, np.arange(min(8, part.written.rows)))]
         telling = [" ".join(line.split()[:4]) for line in lines if len(line.split()) > 5]
-        return Findings(self._worst(judged, store), self._maps(model, lines), self._samples(model, telling[:1]))
+        return Findings(
+            self._worst(judged, store), self._maps(model, lines), self._samples(model, telling[:1])
+        )
 
     def _samples(self, model: Model, prompts: Sequence[str]) -> list[str]:
         """What it writes out of nothing and from a prompt, nearer to the likeliest or farther from it."""
         samples, most = [], LONGEST[self.learnt.unit] // 2
         for temperature in (0.5, 0.8, 1.0):
-            how = replace(self.known.decode, temperature=temperature, sample=True, longest=most, beam=1, n_best=1)
+            how = replace(
+                self.known.decode, temperature=temperature, sample=True, longest=most, beam=1, n_best=1
+            )
             for prompt, said in zip(["", *prompts], self.predict(model, ["", *prompts], how), strict=True):
                 begin = f", from “{prompt}”" if prompt else ""
                 samples.append(f"At temperature {temperature}{begin}:\n{said.text.strip()}")
@@ -307,10 +359,14 @@ class ContinuationAnswer(Answer):
         """The lines that surprised it most, by bits per character."""
         nats, units = judged.said, judged.meant
         bits = nats / np.log(2) / np.maximum(units[:, 0], 1)
-        telling = np.flatnonzero(units[:, 0] >= TELLING) if (units[:, 0] >= TELLING).any() else np.arange(len(bits))
+        telling = (
+            np.flatnonzero(units[:, 0] >= TELLING) if (units[:, 0] >= TELLING).any() else np.arange(len(bits))
+        )
         rows = telling[np.argsort(-bits[telling], kind="stable")[:WORST]]
         return [
-            Example(text=str(text).strip(), said=f"{bits[row]:.2f} bits per character", score=float(bits[row]))
+            Example(
+                text=str(text).strip(), said=f"{bits[row]:.2f} bits per character", score=float(bits[row])
+            )
             for text, row in zip(self.text.texts(store, rows), rows, strict=True)
         ]
 

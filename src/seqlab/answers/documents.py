@@ -33,7 +33,8 @@ from seqlab.report.evaluate import Scores
 from seqlab.report.words import Example
 
 SCORED = 65_536
-"""Ids of the validation text that are scored while training and for the report; `seqlab evaluate` scores a whole text."""
+"""Ids of the validation text that are scored while training and for the report; `seqlab evaluate` scores a
+whole text."""
 WORST = 12
 TELLING = 20
 """Characters from which on a sentence can be among the most surprising ones."""
@@ -61,7 +62,8 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Done:
-    """An exercise on the first ids of a data set, where its sentences begin, and their characters and words (N 2)."""
+    """An exercise on the first ids of a data set, where its sentences begin, and their characters and words
+    (N 2)."""
 
     exercise: DocumentExercise
     offsets: np.ndarray
@@ -117,7 +119,7 @@ class DocumentsAnswer(Answer):
     def example(self) -> str:
         return ""
 
-    # Learning and scoring --------------------------------------------------------------------------------------
+    # Learning and scoring -----------------------------------------------------------------------------------
 
     def exercise(self, store: Store) -> DocumentExercise:
         vocabulary = Vocabulary.of(self.text.tokenizer)
@@ -125,7 +127,9 @@ class DocumentsAnswer(Answer):
 
     def part(self, store: Store, extent: Extent) -> Done:
         units = np.stack([store.arrays["characters"], store.arrays["words"]], axis=1).astype(np.int64)
-        return Done(self.exercise(store), store.fields["text"].offsets, units, None if extent == "whole" else SCORED)
+        return Done(
+            self.exercise(store), store.fields["text"].offsets, units, None if extent == "whole" else SCORED
+        )
 
     def judge(self, model: Model, part: Done, extent: Extent, how: DecodeConfig) -> Judged:
         tally = scored(model, part.exercise, part.most)
@@ -134,15 +138,17 @@ class DocumentsAnswer(Answer):
     def scores(self, said: np.ndarray, meant: np.ndarray, metrics: Sequence[Metric]) -> Scores:
         return self.signed(super().scores(said, meant, metrics), self.learning.sampled)
 
-    # Texts -----------------------------------------------------------------------------------------------------
+    # Texts --------------------------------------------------------------------------------------------------
 
     def single(self, given: Sequence[Text]) -> list[str]:
         """Texts, none of them a pair."""
         if any(not isinstance(text, str) for text in given):
             raise UserError(
                 what="There is a pair of texts (a tab joins two).",
-                why="Only predict and explain of a run that judges pairs of texts take pairs; "
-                f"this run learnt {self.learning.objective}.",
+                why=(
+                    "Only predict and explain of a run that judges pairs of texts take pairs; "
+                    f"this run learnt {self.learning.objective}."
+                ),
                 fix="Give one text, without a tab.",
             )
         single = [text for text in given if isinstance(text, str)]
@@ -163,13 +169,18 @@ class DocumentsAnswer(Answer):
         if not len(cloze.blanks):
             raise UserError(
                 what=f"There is no {BLANK} in “{shortened(text)}”.",
-                why=f"This model learnt to find what is missing ({self.learning.objective}): it has to know where.",
-                fix=f'Write {BLANK} where a word is missing: "the {BLANK} was". Or ask how likely the text is, with --score; '
-                "for its vector, with --embed.",
+                why=(
+                    f"This model learnt to find what is missing ({self.learning.objective}): it has to know"
+                    " where."
+                ),
+                fix=(
+                    f'Write {BLANK} where a word is missing: "the {BLANK} was". Or ask how likely the text'
+                    " is, with --score; for its vector, with --embed."
+                ),
             )
         return cloze
 
-    # How likely ------------------------------------------------------------------------------------------------
+    # How likely ---------------------------------------------------------------------------------------------
 
     def score(self, model: Model, given: Sequence[Text]) -> list[TextScore]:
         found = []
@@ -193,7 +204,7 @@ class DocumentsAnswer(Answer):
             )
         return ids if len(ids) else np.array([UNK])
 
-    # Vectors ---------------------------------------------------------------------------------------------------
+    # Vectors ------------------------------------------------------------------------------------------------
 
     def embed(self, model: Model, given: Sequence[Text]) -> list[Vectors]:
         """The last states of the tokens of each text, without what stands around it, and their mean.
@@ -213,7 +224,11 @@ class DocumentsAnswer(Answer):
                 states[place] = made[number, before : before + len(blocks[place][1])].cpu()
         found = []
         for row, text in enumerate(texts):
-            each = torch.cat([states[place] for place, (of, _) in enumerate(blocks) if of == row]).double().numpy()
+            each = (
+                torch.cat([states[place] for place, (of, _) in enumerate(blocks) if of == row])
+                .double()
+                .numpy()
+            )
             vectors = [tuple(vector) for vector in each.tolist()]
             tokens = tuple(zip(self.written(text), vectors, strict=True))
             found.append(Vectors(tuple(each.mean(axis=0).tolist()), tokens))
@@ -225,7 +240,7 @@ class DocumentsAnswer(Answer):
         rows = [np.concatenate([before, blocks[place], after]).astype(np.int64) for place in places]
         return Batch({"text": padded(rows)}, torch.from_numpy(places))
 
-    # Looking inside --------------------------------------------------------------------------------------------
+    # Looking inside -----------------------------------------------------------------------------------------
 
     def surprise(self, model: Model, text: str, looked: Sequence[Map] = ()) -> Explanation:
         """How much each token surprised the model, and where it looked; of a long text the last tokens."""
@@ -235,11 +250,15 @@ class DocumentsAnswer(Answer):
         name = "how much each piece surprised the model" + (", from both sides" if self.pseudo else "")
         shown = Map(name=name, kind="tokens", weights=bits[-most:], pieces=tuple(pieces[-most:]), unit="bits")
         return Explanation(
-            text=text, label=f"{bits.sum() / len(text):.2f} {'pseudo-' if self.pseudo else ''}bits per character",
-            scores={}, maps=(*looked[:1], shown, *looked[1:]), method="attention" if looked else "surprise", note=note,
+            text=text,
+            label=f"{bits.sum() / len(text):.2f} {'pseudo-' if self.pseudo else ''}bits per character",
+            scores={},
+            maps=(*looked[:1], shown, *looked[1:]),
+            method="attention" if looked else "surprise",
+            note=note,
         )
 
-    # For the report --------------------------------------------------------------------------------------------
+    # For the report -----------------------------------------------------------------------------------------
 
     def findings(self, model: Model, store: Store, part: Done, judged: Judged) -> Findings:
         exercise = part.exercise
@@ -252,7 +271,9 @@ class DocumentsAnswer(Answer):
         """The sentences that surprised it most, by bits per character."""
         nats, units = judged.said, judged.meant
         bits = nats / np.log(2) / np.maximum(units[:, 0], 1)
-        telling = np.flatnonzero(units[:, 0] >= TELLING) if (units[:, 0] >= TELLING).any() else np.arange(len(bits))
+        telling = (
+            np.flatnonzero(units[:, 0] >= TELLING) if (units[:, 0] >= TELLING).any() else np.arange(len(bits))
+        )
         rows = telling[np.argsort(-bits[telling], kind="stable")[:WORST]].tolist()
         return [Example(text=self.sentence(part.exercise, row), score=float(bits[row])) for row in rows]
 
@@ -278,7 +299,9 @@ class DocumentsAnswer(Answer):
     def maps(self, model: Model, sentences: Sequence[str]) -> list[Explanation]:
         """What it looked at in one of these sentences."""
         asked = [with_blanks(sentence, self.tokens.letters)[0] for sentence in sentences]
-        return [self.explain(model, text, self.known.decode) for text in asked if text.strip() and BLANK in text][:1]
+        return [
+            self.explain(model, text, self.known.decode) for text in asked if text.strip() and BLANK in text
+        ][:1]
 
 
 def document_parts(answer: type[DocumentsAnswer], symbols: int) -> Facts:
@@ -289,7 +312,8 @@ def document_parts(answer: type[DocumentsAnswer], symbols: int) -> Facts:
 
 
 def with_blanks(sentence: str, letters: bool = False) -> tuple[str, list[str]]:
-    """A sentence with a word (or a letter) missing after a third of it and one after two thirds, and what is missing."""
+    """A sentence with a word (or a letter) missing after a third of it and one after two thirds, and what is
+    missing."""
     words = list(re.finditer(r"\w" if letters else r"\w+", sentence))
     chosen = [words[place] for place in sorted({len(words) // 3, 2 * len(words) // 3})] if words else []
     for word in reversed(chosen):

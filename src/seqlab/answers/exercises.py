@@ -1,11 +1,12 @@
 """What a model learns from text alone: five kinds of exercise, each of which makes batches out of documents.
 
     causal              what comes next
-    masked              what was masked (Devlin et al. 2019); with `next`, also whether two segments follow each other
-    blank, both-ways    what stands at each position, from all that is around it (SPEC R8), or from each side apart (ELMo)
-    denoise             the text itself, from a noisy copy (Lewis et al. 2020)
+    masked              what was masked (Devlin et al. 2019); with `next`, also whether two segments follow
+    each other blank, both-ways    what stands at each position, from all that is around it (SPEC R8), or from
+    each side apart (ELMo) denoise             the text itself, from a noisy copy (Lewis et al. 2020)
 
-Chance follows from the seed of the run, the epoch and the row alone, so that neither batch-mates nor resuming change it.
+Chance follows from the seed of the run, the epoch and the row alone, so that neither batch-mates nor resuming
+change it.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class DocumentExercise(Exercise):
         return Blocks(self.length, self.context - self.marks, budget // self.context, seed)
 
     def fixed(self, most: int | None) -> Iterator[np.ndarray]:
-        """The text from its beginning on, block after block, up to so many ids: to compare models on. A row a block."""
+        """The text from its beginning on, block after block, up to so many ids: to compare models on. A row a
+        block."""
         length = self.length if most is None else min(most, self.length)
         width = self.context - self.marks
         starts = np.arange(0, length, width)
@@ -110,7 +112,9 @@ class Continue(DocumentExercise):
             written = Seq(ids, torch.ones(ids.shape, dtype=torch.bool))
         else:
             before = [self.text.values[row[START] - 1] if row[START] else SEP for row in rows]
-            written = padded([np.concatenate([[first], self.ids(row)]) for first, row in zip(before, rows, strict=True)])
+            written = padded(
+                [np.concatenate([[first], self.ids(row)]) for first, row in zip(before, rows, strict=True)]
+            )
         return Batch({}, torch.from_numpy(rows[:, START]), {"written": written})
 
 
@@ -123,12 +127,17 @@ class Blanks(DocumentExercise):
 
     def masked(self, texts: Sequence[np.ndarray], numbers: np.ndarray, seeds: Seeds) -> Batch:
         """Texts, each with some of its pieces hidden by chance."""
-        made = [self._mask(ids, row_random(*seeds, int(number))) for ids, number in zip(texts, numbers, strict=True)]
+        made = [
+            self._mask(ids, row_random(*seeds, int(number)))
+            for ids, number in zip(texts, numbers, strict=True)
+        ]
         shown = padded([one.shown for one in made])
         width = shown.mask.shape[1]
         places = np.concatenate([row * width + one.places for row, one in enumerate(made)])
         answers = torch.from_numpy(np.concatenate([one.answers for one in made]))
-        return Batch({"text": shown}, torch.from_numpy(numbers), {"places": Places(torch.from_numpy(places), answers)})
+        return Batch(
+            {"text": shown}, torch.from_numpy(numbers), {"places": Places(torch.from_numpy(places), answers)}
+        )
 
     def _mask(self, ids: np.ndarray, random: np.random.Generator) -> Masked:
         begins = self.vocabulary.begins(ids) if self.noises.whole_words else None
@@ -186,8 +195,8 @@ class Everywhere(DocumentExercise):
 class Repair(DocumentExercise):
     """A noisy copy is read, the text itself is written.
 
-    A tenth of the blocks end with one of their sentences: a model that only ever saw full blocks would write one for every
-    text, however short.
+    A tenth of the blocks end with one of their sentences: a model that only ever saw full blocks would write
+    one for every text, however short.
     """
 
     def batch(self, rows: np.ndarray, seeds: Seeds = FIXED) -> Batch:
@@ -213,7 +222,7 @@ def padded(rows: Sequence[np.ndarray]) -> Seq:
     return Seq(values, real)
 
 
-# How well it is done ---------------------------------------------------------------------------------------------
+# How well it is done ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -229,7 +238,8 @@ class Answered:
 
 
 def answered(output: Output, batch: Batch) -> Answered:
-    """The answers at places, or those written, one by one. Of two directions: mean nats, and what both hold likeliest."""
+    """The answers at places, or those written, one by one. Of two directions: mean nats, and what both hold
+    likeliest."""
     if "written" in batch.targets:
         real = batch.written.mask[:, 1:]
         rows = torch.arange(len(real)).unsqueeze(1).expand_as(real)[real.cpu()]

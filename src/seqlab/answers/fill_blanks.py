@@ -1,4 +1,5 @@
-"""Texts with blanks, written [MASK]: what stands around each, which pieces could stand there, and how likely each is."""
+"""Texts with blanks, written [MASK]: what stands around each, which pieces could stand there, and how likely
+each is."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Cloze:
     ids: np.ndarray
     """The whole text, [MASK] at each blank."""
     parts: tuple[str, ...]
-    """The text before the first blank, between each two, and after the last. A space that a piece would carry is left out."""
+    """The text before the first blank, between each two, and after the last. A space that a piece would carry
+    is left out."""
     spaced: tuple[bool, ...]
     """For each blank: whether a space stood before it that a piece has to bring."""
     alone: tuple[bool, ...]
@@ -78,7 +80,9 @@ class TokenTexts:
             return [token.replace("▁", " ") for token in tokens]
         if not self.carries:
             return tokens
-        decoded: list[str] = self.tokenizer.inner.decode_batch([[number] for number in numbers], skip_special_tokens=True)
+        decoded: list[str] = self.tokenizer.inner.decode_batch(
+            [[number] for number in numbers], skip_special_tokens=True
+        )
         return decoded
 
     @cached_property
@@ -93,7 +97,8 @@ class TokenTexts:
         return np.array([bool(text) and text[0].isalnum() and text[-1].isalnum() for text in bare])
 
     def cut(self, text: str) -> Cloze:
-        """A text and its blanks, as the training text was read: a piece brings its own space, so none stays before a blank."""
+        """A text and its blanks, as the training text was read: a piece brings its own space, so none stays
+        before a blank."""
         apart = text.split(BLANK)
         last = len(apart) - 1
         parts, spaced, ids = [], [], []
@@ -108,7 +113,8 @@ class TokenTexts:
     def _encode(self, part: str, after_blank: bool) -> list[int]:
         first: list[int] = []
         if self.marked_spaces and after_blank:
-            # Such pieces have a space before every text; what goes on right after a blank has none, so it is cut by itself.
+            # Such pieces have a space before every text; what goes on right after a blank has none, so it is
+            # cut by itself.
             inner, close = self.tokenizer.inner, re.match(r"[^ ]*", part)
             assert close is not None
             first = [piece.id for piece in inner.model.tokenize(inner.normalizer.normalize_str(close[0]))]
@@ -124,11 +130,12 @@ class TokenTexts:
         return left and right
 
     def fits(self, cloze: Cloze, number: int) -> Bool[np.ndarray, " V"]:
-        """Which pieces are listed for a blank: all but marks; for one that stands alone as a word, those that are a word.
+        """Which pieces are listed for a blank: all but marks; for one that stands alone as a word, those that
+        are a word.
 
-        In a vocabulary of subwords a piece is a word there if it is all letters and digits and brings a space just where
-        one stood. What follows the blank begins something new, so that no further piece is needed. Characters are all
-        listed. Where fewer pieces fit than are listed, all but marks do.
+        In a vocabulary of subwords a piece is a word there if it is all letters and digits and brings a space
+        just where one stood. What follows the blank begins something new, so that no further piece is needed.
+        Characters are all listed. Where fewer pieces fit than are listed, all but marks do.
         """
         every = np.arange(self.tokenizer.size) >= FIRST
         if self.letters or not cloze.alone[number]:
@@ -140,25 +147,31 @@ class TokenTexts:
 
     def fill(self, cloze: Cloze, ids: Sequence[int]) -> str:
         """The text with these pieces put in."""
-        told = "".join(part + self.texts[number] for part, number in zip(cloze.parts, ids, strict=False)) + cloze.parts[-1]
+        told = (
+            "".join(part + self.texts[number] for part, number in zip(cloze.parts, ids, strict=False))
+            + cloze.parts[-1]
+        )
         return told.removeprefix(" ") if self.marked_spaces and not cloze.parts[0] else told
 
     def ranked(self, chances: Float[np.ndarray, " V"], fits: Bool[np.ndarray, " V"]) -> tuple[Candidate, ...]:
         """The likeliest of the pieces that fit."""
         order = np.argsort(np.where(fits, -chances, 1.0), kind="stable")[: min(RANKED, int(fits.sum()))]
-        return tuple(Candidate(number, self.shown(number), float(chances[number])) for number in order.tolist())
+        return tuple(
+            Candidate(number, self.shown(number), float(chances[number])) for number in order.tolist()
+        )
 
     def shown(self, number: int) -> str:
         """A piece without the space it carries; one that is nothing but space stays."""
         return self.texts[number].strip() or self.texts[number]
 
 
-# What a model is shown -----------------------------------------------------------------------------------------------
+# What a model is shown --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A row of ids as a model reads it, with its marks; where something is asked for; and what belongs there, if known."""
+    """A row of ids as a model reads it, with its marks; where something is asked for; and what belongs there,
+    if known."""
 
     ids: np.ndarray
     places: np.ndarray
@@ -176,7 +189,10 @@ def around(ids: np.ndarray, blanks: np.ndarray, room: int) -> tuple[np.ndarray, 
     if last - first >= room:
         raise UserError(
             what=f"The first and the last {BLANK} of a text are {last - first:,} pieces apart.",
-            why=f"This model sees {room:,} pieces at once (task.context), and more than that it has never learnt to read.",
+            why=(
+                f"This model sees {room:,} pieces at once (task.context), and more than that it has never"
+                " learnt to read."
+            ),
             fix=f"Give the parts of the text one by one, each with its own {BLANK}.",
         )
     start = min(max(0, (first + last + 1 - room) // 2), len(ids) - room)
@@ -190,7 +206,8 @@ def bracketed(ids: np.ndarray, blanks: np.ndarray, room: int) -> Shown:
 
 
 def paired(first: np.ndarray, second: np.ndarray, room: int) -> Shown:
-    """[CLS] x [SEP] y [SEP]. As in training, a first segment that is too long loses its beginning, a second one its end."""
+    """[CLS] x [SEP] y [SEP]. As in training, a first segment that is too long loses its beginning, a second
+    one its end."""
     room -= 3
     keep = min(len(first), max(room // 2, room - len(second)))
     one, two = first[len(first) - keep :], second[: room - keep]
@@ -200,7 +217,10 @@ def paired(first: np.ndarray, second: np.ndarray, room: int) -> Shown:
     if len(places) < int((first == MASK).sum() + (second == MASK).sum()):
         raise UserError(
             what=f"A pair has a {BLANK} beyond what this model sees.",
-            why=f"It sees {room:,} pieces at once (task.context): the end of the first text and the beginning of the second.",
+            why=(
+                f"It sees {room:,} pieces at once (task.context): the end of the first text and the beginning"
+                " of the second."
+            ),
             fix="Shorten the texts.",
         )
     return Shown(ids, places, segments=np.repeat([0, 1], [len(one) + 2, len(two) + 1]), cut=cut)
@@ -213,7 +233,9 @@ def each_hidden(ids: np.ndarray, room: int) -> Iterator[Shown]:
         start = min(max(0, place - width // 2), len(ids) - width)
         some = ids[start : start + width].copy()
         some[place - start] = MASK
-        yield Shown(np.concatenate([[CLS], some, [SEP]]), np.array([place - start + 1]), ids[place : place + 1])
+        yield Shown(
+            np.concatenate([[CLS], some, [SEP]]), np.array([place - start + 1]), ids[place : place + 1]
+        )
 
 
 def all_at_once(ids: np.ndarray, room: int) -> Iterator[Shown]:
@@ -230,21 +252,26 @@ def make_batch(rows: Sequence[Shown]) -> Batch:
     text = padded([row.ids for row in rows])
     width = text.mask.shape[1]
     places = np.concatenate([number * width + row.places for number, row in enumerate(rows)]).astype(np.int64)
-    answers = np.concatenate([np.zeros(len(row.places), np.int64) if row.answers is None else row.answers for row in rows])
+    answers = np.concatenate(
+        [np.zeros(len(row.places), np.int64) if row.answers is None else row.answers for row in rows]
+    )
     inputs: dict[str, Seq | Nested] = {"text": text}
     if any(row.segments is not None for row in rows):
-        segments = [np.zeros(len(row.ids), np.int64) if row.segments is None else row.segments for row in rows]
+        segments = [
+            np.zeros(len(row.ids), np.int64) if row.segments is None else row.segments for row in rows
+        ]
         inputs["segments"] = padded(segments)
     target = Places(torch.from_numpy(places), torch.from_numpy(answers))
     return Batch(inputs, torch.arange(len(rows)), {"places": target})
 
 
-# What it makes of it -------------------------------------------------------------------------------------------------
+# What it makes of it ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Said:
-    """The answer for one row: the candidates for each place and, of a model that judges pairs, how likely NotNext and IsNext."""
+    """The answer for one row: the candidates for each place and, of a model that judges pairs, how likely
+    NotNext and IsNext."""
 
     blanks: tuple[tuple[Candidate, ...], ...]
     follows: tuple[float, ...] | None = None
@@ -275,7 +302,8 @@ def _batch_of(rows: Sequence[Shown], some: Rows) -> Batch:
 
 
 def _chances(output: Output, _: Batch) -> tuple[Float[np.ndarray, "P V"], list[list[float]] | None]:
-    """The probability of each id at each place and, of a model that judges pairs, of each of its two answers."""
+    """The probability of each id at each place and, of a model that judges pairs, of each of its two
+    answers."""
     row = output.answers.get("row")
     chances = piece_scores(output.answers["places"]).softmax(dim=-1).cpu().numpy()
     return chances, None if row is None else row.scores.softmax(dim=-1).tolist()
@@ -290,10 +318,11 @@ def piece_scores(reply: Reply) -> Float[Tensor, "P V"]:
 
 
 def fill_all(model: Model, tokens: TokenTexts, texts: Sequence[Cloze], room: int) -> list[tuple[Said, int]]:
-    """Candidates for the blanks of texts without marks around them, and how many pieces of each text were left out.
+    """Candidates for the blanks of texts without marks around them, and how many pieces of each text were
+    left out.
 
-    A model that has never seen a mask fills the blanks from left to right: each is asked for with the best pieces in those
-    before it, and without those after it. What stands at a blank itself it does not see.
+    A model that has never seen a mask fills the blanks from left to right: each is asked for with the best
+    pieces in those before it, and without those after it. What stands at a blank itself it does not see.
     """
     cut = [around(text.ids, text.blanks, room)[0] for text in texts]
     found: list[list[tuple[Candidate, ...]]] = [[] for _ in texts]
@@ -302,12 +331,13 @@ def fill_all(model: Model, tokens: TokenTexts, texts: Sequence[Cloze], room: int
         rows = [next_blank(cut[row], [best[0].id for best in found[row]]) for row in asked]
 
         def rank(place: int, _: int, chances: np.ndarray) -> tuple[Candidate, ...]:
-            return tokens.ranked(chances, tokens.fits(texts[asked[place]], number))    # noqa: B023 it is called before they change
+            return tokens.ranked(chances, tokens.fits(texts[asked[place]], number))  # noqa: B023 it is called before they change
 
         for row, said in zip(asked, ask(model, rows, rank), strict=True):
             found[row].append(said.blanks[0])
     return [
-        (Said(tuple(blanks)), len(text.ids) - len(some)) for blanks, text, some in zip(found, texts, cut, strict=True)
+        (Said(tuple(blanks)), len(text.ids) - len(some))
+        for blanks, text, some in zip(found, texts, cut, strict=True)
     ]
 
 
@@ -326,6 +356,8 @@ def nats_of(model: Model, rows: Iterable[Shown]) -> np.ndarray:
     for some in chunks(rows, ROWS):
         nats: dict[int, np.ndarray] = {}
         for places, judged in predicted(model, alike(some), partial(_batch_of, some), answered):
-            nats |= {place: judged.nats[judged.rows == number] for number, place in enumerate(places.tolist())}
+            nats |= {
+                place: judged.nats[judged.rows == number] for number, place in enumerate(places.tolist())
+            }
         found += [nats[place] for place in range(len(some))]
     return np.concatenate(found)

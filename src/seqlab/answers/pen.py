@@ -1,7 +1,8 @@
 """How a language model goes on: from ids that are given to ids that it writes, as long as is asked for.
 
-A model whose state grows (a Transformer) has seen no more than its context in training. When its window is full, it begins
-anew with the last three quarters of it; so it also does with a prompt that is longer than the window.
+A model whose state grows (a Transformer) has seen no more than its context in training. When its window is
+full, it begins anew with the last three quarters of it; so it also does with a prompt that is longer than the
+window.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ LONGEST = {"character": 400, "word": 100, "subword": 120}
 ROWS = 64
 """Texts that are continued together."""
 STEP = 1_000_003
-"""Between the numbers that chance starts from before and after a window is begun anew: far more than there are texts."""
+"""Between the numbers that chance starts from before and after a window is begun anew: far more than there
+are texts."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,16 @@ class Pen:
     """Ids that the model can look back on; None: any number."""
 
     def marks(self, config: DecodeConfig) -> Marks:
-        """With repetition ruled out or priced, the end stays possible: at last there may be nothing else to write."""
+        """With repetition ruled out or priced, the end stays possible: at last there may be nothing else to
+        write."""
         free = config.no_repeat or config.repetition_penalty > 1
         return Marks(start=self.start, end=EOS, banned=(*NEVER, EOS) if self.endless and not free else NEVER)
 
     def opened(self, prompt: Sequence[int]) -> list[int]:
-        return [self.start, *(number for number in prompt if number >= len(SPECIAL))]    # the unknown is passed over
+        return [
+            self.start,
+            *(number for number in prompt if number >= len(SPECIAL)),
+        ]  # the unknown is passed over
 
     def seen(self, ids: list[int]) -> list[int]:
         """What of these ids can be fed with room left to go on."""
@@ -78,7 +84,12 @@ class Pen:
         left = {row: longest for row in range(len(prompts))}
         part = 0
         while left:
-            found = self._part([histories[row] for row in left], list(left.values()), config, [row + STEP * part for row in left])
+            found = self._part(
+                [histories[row] for row in left],
+                list(left.values()),
+                config,
+                [row + STEP * part for row in left],
+            )
             for row, one in zip(list(left), found, strict=True):
                 histories[row] += one.ids
                 left[row] -= len(one.ids)
@@ -87,8 +98,11 @@ class Pen:
             part += 1
         return [history[begin:] for history, begin in zip(histories, begun, strict=True)]
 
-    def _part(self, histories: list[list[int]], left: list[int], config: DecodeConfig, numbers: list[int]) -> list[Found]:
-        """What is written after each history before its window is full; those with equally much to read go together."""
+    def _part(
+        self, histories: list[list[int]], left: list[int], config: DecodeConfig, numbers: list[int]
+    ) -> list[Found]:
+        """What is written after each history before its window is full; those with equally much to read go
+        together."""
         fed = [self.seen(history) for history in histories]
         room = [self.room(ids, most) for ids, most in zip(fed, left, strict=True)]
         device = device_of(self.model)
@@ -113,12 +127,18 @@ class Pen:
             room, written = self.room(fed, left), 0
             opening = torch.tensor([fed], device=device)
             for number in stream(
-                decoder_of(self.model), None, opening, config=config, marks=self.marks(config), longest=room, number=STEP * part
+                decoder_of(self.model),
+                None,
+                opening,
+                config=config,
+                marks=self.marks(config),
+                longest=room,
+                number=STEP * part,
             ):
                 history.append(number)
                 written += 1
                 yield number
-            if written < room:    # it wrote the end
+            if written < room:  # it wrote the end
                 return
             left, part = left - written, part + 1
 

@@ -64,7 +64,9 @@ class RepairAnswer(DocumentsAnswer):
 
     def search(self, model: Model, texts: Sequence[np.ndarray], how: DecodeConfig) -> list[list[Found]]:
         """What the decoder writes for noisy texts, best first."""
-        room = self.context + round(self.context * self.learning.noises.share)    # noise adds masks where nothing is missing
+        room = self.context + round(
+            self.context * self.learning.noises.share
+        )  # noise adds masks where nothing is missing
         if long := max((len(ids) for ids in texts if len(ids) > room), default=0):
             raise UserError(
                 what=f"A text has {long:,} pieces.",
@@ -96,13 +98,21 @@ class RepairAnswer(DocumentsAnswer):
         written = [*best.ids, EOS] if best.finished else list(best.ids)
         source, target_ids = padded([np.concatenate([ids, [EOS]])]), padded([np.array([BOS, *written])])
         batch = Batch({"text": source}, torch.tensor([0]), {"written": target_ids})
-        read = [SPECIAL[number] if number < len(SPECIAL) else self.tokens.shown(number) for number in [*ids.tolist(), EOS]]
+        read = [
+            SPECIAL[number] if number < len(SPECIAL) else self.tokens.shown(number)
+            for number in [*ids.tolist(), EOS]
+        ]
         tokenizer = self.text.tokenizer
         return align(
-            model, batch, text=text, said=tokenizer.decode(best.ids), read=read, written=written_tokens(tokenizer, written)
+            model,
+            batch,
+            text=text,
+            said=tokenizer.decode(best.ids),
+            read=read,
+            written=written_tokens(tokenizer, written),
         )
 
-    # For the report --------------------------------------------------------------------------------------------
+    # For the report -----------------------------------------------------------------------------------------
 
     def worst(self, model: Model, part: Done, judged: Judged) -> list[Example]:
         """The blocks whose tokens it predicted worst, though it read a noisy copy."""

@@ -78,7 +78,9 @@ class Embedding:
 def make_batch(store: Store, names: Sequence[str], rows: Rows, targets: np.ndarray | None = None) -> Batch:
     """These rows as padded tensors."""
     inputs = {name: pad(store.fields[name], rows) for name in names if name in store.fields}
-    return Batch(inputs, torch.from_numpy(rows), {} if targets is None else {"row": torch.from_numpy(targets[rows])})
+    return Batch(
+        inputs, torch.from_numpy(rows), {} if targets is None else {"row": torch.from_numpy(targets[rows])}
+    )
 
 
 def targets_of(store: Store) -> np.ndarray:
@@ -125,15 +127,22 @@ class RowAnswer(Answer, Generic[Target]):
 
     def outputs(self, model: Model, store: Store) -> np.ndarray:
         """The model's scores (N C) for all rows, in their order."""
-        return self._for_all(model, store, lambda output, _: output.answers["row"].scores.float().cpu().numpy())
+        return self._for_all(
+            model, store, lambda output, _: output.answers["row"].scores.float().cpu().numpy()
+        )
 
     def _for_all(self, model: Model, store: Store, wanted: Any) -> np.ndarray:
         names, groups = self.text.reading.names, in_order(store.sizes(), INFERENCE_TOKENS)
         return by_row(predicted(model, groups, lambda rows: make_batch(store, names, rows), wanted))
 
     def embed(self, model: Model, given: Sequence[Text]) -> list[Embedding]:
-        """The pooled vector of each input, which the head reads: what is alike to the model lies close together."""
-        return [Embedding(tuple(row.tolist())) for row in self._for_all(model, self.read(given), _pooled)] if given else []
+        """The pooled vector of each input, which the head reads: what is alike to the model lies close
+        together."""
+        return (
+            [Embedding(tuple(row.tolist())) for row in self._for_all(model, self.read(given), _pooled)]
+            if given
+            else []
+        )
 
     def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> list[Prediction]:
         return [self.prediction(row) for row in self.outputs(model, self.read(given))] if given else []
@@ -158,7 +167,10 @@ class RowAnswer(Answer, Generic[Target]):
     def findings(self, model: Model, store: Store, part: Store, judged: Judged) -> Findings:
         maps = []
         if not self.text.pair:
-            maps = [self.explain(model, text, self.known.decode) for text in self.text.texts(store, near(store.sizes()))]
+            maps = [
+                self.explain(model, text, self.known.decode)
+                for text in self.text.texts(store, near(store.sizes()))
+            ]
         return Findings(self.worst(store, judged), maps)
 
     @abstractmethod
@@ -210,7 +222,12 @@ class LabelAnswer(RowAnswer[LabelField]):
         sure = np.where(chosen == meant, -1.0, shares.max(axis=1))
         rows = np.argsort(-sure, kind="stable")[: min(WORST, int((sure >= 0).sum()))]
         return [
-            Example(text=text, meant=self.labels[meant[row]], said=self.labels[chosen[row]], score=float(sure[row]))
+            Example(
+                text=text,
+                meant=self.labels[meant[row]],
+                said=self.labels[chosen[row]],
+                score=float(sure[row]),
+            )
             for text, row in zip(self.shown(store, rows), rows, strict=True)
         ]
 
@@ -226,7 +243,9 @@ class NumberAnswer(RowAnswer[NumberField]):
         said, meant = self.outputs(model, part)[:, 0], targets_of(part)
         loss = float(np.mean((said.astype(np.float64) - meant) ** 2))
         score = None if self._metrics else -loss * self.target.facts.spread**2
-        return Judged(self.target.in_units(said), self.target.in_units(meant), loss, score, detail=(said, meant))
+        return Judged(
+            self.target.in_units(said), self.target.in_units(meant), loss, score, detail=(said, meant)
+        )
 
     def objective(self, smoothing: float = 0.0) -> SquaredError:
         return SquaredError()

@@ -25,7 +25,8 @@ Lengths = Callable[[torch.Tensor], torch.Tensor]
 def search_all(
     model: Model, sizes: np.ndarray, batch_of: Callable[[Rows], Batch], how: DecodeConfig, longest: Lengths
 ) -> list[list[Found]]:
-    """The n best that decoding finds for each source, in order. `sizes` are what the sources weigh in a batch."""
+    """The n best that decoding finds for each source, in order. `sizes` are what the sources weigh in a
+    batch."""
     model.eval()
     device = device_of(model)
 
@@ -34,17 +35,20 @@ def search_all(
         memory = model.encoded(batch)[1]
         opening = MARKS.opening([[]] * len(rows)).to(device)
         most = longest(batch.text.lengths)
-        return decode(decoder_of(model), memory, opening, config=how, marks=MARKS, longest=most, numbers=list(rows))
+        return decode(
+            decoder_of(model), memory, opening, config=how, marks=MARKS, longest=most, numbers=list(rows)
+        )
 
     return decode_all(by_length(sizes.tolist()), one, how.workers if device.type == "cpu" else 1)
 
 
 def written_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What each id adds to the text. Of several that make up one sign (bytes of a rare one) the last shows it."""
+    """What each id adds to the text. Of several that make up one sign (bytes of a rare one) the last shows
+    it."""
     tokens: list[str] = []
     before = ""
     for place, number in enumerate(ids, 1):
-        now = tokenizer.decode(ids[:place]).rstrip("\ufffd")    # a sign that is not whole yet
+        now = tokenizer.decode(ids[:place]).rstrip("\ufffd")  # a sign that is not whole yet
         tokens.append(SPECIAL[number] if number < len(SPECIAL) else now[len(before) :])
         before = now
     return tokens

@@ -26,7 +26,8 @@ class Tally:
 
     rows: np.ndarray
     nats: np.ndarray
-    """Where every piece of the text is foreseen: the nats of each of the first ones, in their order; else empty."""
+    """Where every piece of the text is foreseen: the nats of each of the first ones, in their order; else
+    empty."""
 
     @property
     def loss(self) -> float:
@@ -58,7 +59,8 @@ Found = tuple[Answered, np.ndarray | None]
 
 
 def scored(model: Model, exercise: DocumentExercise, most: int | None) -> Tally:
-    """The exercise done by the model, on the first `most` ids of its text; hidden is what chance hides at seed 0."""
+    """The exercise done by the model, on the first `most` ids of its text; hidden is what chance hides at
+    seed 0."""
 
     def judged(output: Output, batch: Batch) -> tuple[Batch, Found]:
         return batch, (answered(output, batch), _argmax(output.answers.get("row")))
@@ -67,7 +69,9 @@ def scored(model: Model, exercise: DocumentExercise, most: int | None) -> Tally:
     return counted(exercise, most, ((rows, batch, one) for rows, (batch, one) in found))
 
 
-def counted(exercise: DocumentExercise, most: int | None, judged: Iterable[tuple[np.ndarray, Batch, Found]]) -> Tally:
+def counted(
+    exercise: DocumentExercise, most: int | None, judged: Iterable[tuple[np.ndarray, Batch, Found]]
+) -> Tally:
     everywhere = isinstance(exercise, Continue | Everywhere)
     nats = np.zeros(min(exercise.length, most or exercise.length) if everywhere else 0)
     tallies = []

@@ -1,4 +1,5 @@
-"""A text written for what is read: from one language to another, from spelling to sound, from question to answer."""
+"""A text written for what is read: from one language to another, from spelling to sound, from question to
+answer."""
 
 from __future__ import annotations
 
@@ -84,7 +85,9 @@ class Items:
 
     def some(self, most: int) -> Items:
         """At most so many of them, evenly spread."""
-        places = np.unique(np.linspace(0, len(self.rows) - 1, min(most, len(self.rows))).round().astype(np.int64))
+        places = np.unique(
+            np.linspace(0, len(self.rows) - 1, min(most, len(self.rows))).round().astype(np.int64)
+        )
         chosen = places.tolist()
         references = [self.references[one] for one in chosen]
         return Items(self.store, self.rows[places], [self.sources[one] for one in chosen], references)
@@ -99,7 +102,8 @@ def make_batch(fields: Mapping[str, Ragged], names: Sequence[str], rows: Rows) -
 
 
 class PairExercise(Exercise):
-    """Sources and targets. Some sources, others in every epoch, lose the full stop at their end: many people type none."""
+    """Sources and targets. Some sources, others in every epoch, lose the full stop at their end: many people
+    type none."""
 
     def __init__(self, store: Store, names: Sequence[str], open_ends: float, full_stop: int | None) -> None:
         self.store, self.names, self.open_ends, self.full_stop = store, names, open_ends, full_stop
@@ -122,7 +126,12 @@ class WrittenAnswer(Answer):
     """A text, written by a decoder that reads what an input and an encoder made of the source."""
 
     def __init__(
-        self, known: Known, source: SourceField, target: TargetField, metrics: list[Metric], open_ends: float = 0.0
+        self,
+        known: Known,
+        source: SourceField,
+        target: TargetField,
+        metrics: list[Metric],
+        open_ends: float = 0.0,
     ) -> None:
         super().__init__(known)
         self.source, self.target, self._metrics, self.open_ends = source, target, metrics, open_ends
@@ -139,7 +148,7 @@ class WrittenAnswer(Answer):
     def example(self) -> str:
         return self.source.facts.example
 
-    # Learning and scoring --------------------------------------------------------------------------------------
+    # Learning and scoring -----------------------------------------------------------------------------------
 
     def exercise(self, store: Store) -> PairExercise:
         return PairExercise(store, self.source.reading.names, self.open_ends, self.source.full_stop)
@@ -150,7 +159,7 @@ class WrittenAnswer(Answer):
         return items.some(WATCHED) if extent == "watched" else items
 
     def judge(self, model: Model, part: Items, extent: Extent, how: DecodeConfig) -> Judged:
-        if extent == "watched":    # greedily, whatever decode says: it is the quickest
+        if extent == "watched":  # greedily, whatever decode says: it is the quickest
             loss, how = self.loss(model, part.store), DecodeConfig()
         else:
             loss = float("nan")
@@ -160,7 +169,9 @@ class WrittenAnswer(Answer):
     def _taken(self, items: Items) -> Store:
         """The sources of items."""
         fields = items.store.fields
-        return Store({name: fields[name].take(items.rows) for name in self.source.reading.names if name in fields}, {})
+        return Store(
+            {name: fields[name].take(items.rows) for name in self.source.reading.names if name in fields}, {}
+        )
 
     def loss(self, model: Model, store: Store) -> float:
         """−log p of the targets, for each id that is written, [EOS] included."""
@@ -182,8 +193,9 @@ class WrittenAnswer(Answer):
         sizes, known = store.sizes() - 1, self.target.facts.longest["text"]
         if many := int((sizes > known).sum()):
             print(
-                f"Warning: {many:,} of {len(sizes):,} texts are longer than any in the training data ({int(sizes.max()):,} "
-                f"pieces against {known:,}). Translations of such texts are often poor: give their sentences one by one.",
+                f"Warning: {many:,} of {len(sizes):,} texts are longer than any in the training data"
+                f" ({int(sizes.max()):,} pieces against {known:,}). Translations of such texts are often"
+                " poor: give their sentences one by one.",
                 file=sys.stderr,
             )
 
@@ -193,7 +205,7 @@ class WrittenAnswer(Answer):
         shown = int(np.argmin([abs(len(source) - 40) for source in sources]))
         return f"{sources[shown].strip()} => {judged.said[shown]}"
 
-    # Asking ----------------------------------------------------------------------------------------------------
+    # Asking -------------------------------------------------------------------------------------------------
 
     def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> list[Written]:
         made: list[Written] = []
@@ -214,7 +226,8 @@ class WrittenAnswer(Answer):
         return [-float(nats) for nats in by_row(summed)]
 
     def explain(self, model: Model, given: Text, how: DecodeConfig, target: str | None = None) -> Explanation:
-        """Where the model looked while it wrote its translation, or `target` instead (also the second of a pair)."""
+        """Where the model looked while it wrote its translation, or `target` instead (also the second of a
+        pair)."""
         source, target = given if isinstance(given, tuple) else (given, target)
         read = self.read([source])
         if target is None:
@@ -226,31 +239,43 @@ class WrittenAnswer(Answer):
         batch = make_batch(fields, self.source.reading.names, np.array([0]))
         tokenizer = self.target.tokenizer
         return align(
-            model, batch, text=source, said=tokenizer.decode(ids), read=self.source.pieces(source)[0],
+            model,
+            batch,
+            text=source,
+            said=tokenizer.decode(ids),
+            read=self.source.pieces(source)[0],
             written=written_tokens(tokenizer, ids),
         )
 
-    # For the report --------------------------------------------------------------------------------------------
+    # For the report -----------------------------------------------------------------------------------------
 
     def findings(self, model: Model, store: Store, part: Items, judged: Judged) -> Findings:
         lengths = np.array([len(source.split()) for source in part.sources])
         main = self.metrics[0]
         buckets = score_by_length(main, judged.said, part.references, lengths)
         by_length = {
-            _words(one.shortest, one.longest): Scores(metrics={main.name: one.score}, examples=one.examples) for one in buckets
+            _words(one.shortest, one.longest): Scores(metrics={main.name: one.score}, examples=one.examples)
+            for one in buckets
         }
         maps = []
         if looks(model):
             sizes = np.array([len(source) for source in part.sources])
             maps = [self.explain(model, part.sources[row], self.known.decode) for row in near(sizes).tolist()]
-        return Findings(self._worst(part, judged.said), maps, by_length=by_length if len(buckets) > 1 else None)
+        return Findings(
+            self._worst(part, judged.said), maps, by_length=by_length if len(buckets) > 1 else None
+        )
 
     def _worst(self, items: Items, said: Sequence[str]) -> list[Example]:
         """The translations that have least in common with their references, by chrF of each sentence."""
         metric = Chrf()
         likeness = metric.score(metric.count(said, items.references))
         return [
-            Example(text=items.sources[row], meant=items.references[row][0], said=said[row], score=float(likeness[row]))
+            Example(
+                text=items.sources[row],
+                meant=items.references[row][0],
+                said=said[row],
+                score=float(likeness[row]),
+            )
             for row in np.argsort(likeness, kind="stable")[:WORST].tolist()
             if said[row] not in items.references[row]
         ]
@@ -263,14 +288,21 @@ def drawn(seed: int, epoch: int, rows: int) -> np.ndarray:
 
 
 def without_stop(read: Seq, stop: int, chosen: Bool[torch.Tensor, " B"]) -> Seq:
-    """The chosen rows without the full stop before their [EOS], where there is one and something before it."""
+    """The chosen rows without the full stop before their [EOS], where there is one and something before
+    it."""
     end = read.lengths - 1
     before = (end - 1).clamp(min=0)
-    rows = torch.nonzero(chosen & (end > 1) & (read.values[torch.arange(read.rows), before] == stop)).flatten()
+    rows = torch.nonzero(
+        chosen & (end > 1) & (read.values[torch.arange(read.rows), before] == stop)
+    ).flatten()
     values, mask = read.values.clone(), read.mask.clone()
     values[rows, before[rows]], values[rows, end[rows]], mask[rows, end[rows]] = EOS, PAD, False
     return Seq(values, mask)
 
 
 def _words(shortest: int, longest: int) -> str:
-    return f"{shortest} to {longest} words" if shortest < longest else f"{shortest} word{'' if shortest == 1 else 's'}"
+    return (
+        f"{shortest} to {longest} words"
+        if shortest < longest
+        else f"{shortest} word{'' if shortest == 1 else 's'}"
+    )

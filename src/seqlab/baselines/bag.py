@@ -1,4 +1,5 @@
-"""A linear model over TF-IDF weighted n-grams of words, learnt from the same rows: what many would use instead."""
+"""A linear model over TF-IDF weighted n-grams of words, learnt from the same rows: what many would use
+instead."""
 
 from __future__ import annotations
 
@@ -32,7 +33,12 @@ from seqlab.training.loop import TrainConfig, Training
 from seqlab.training.progress import Progress
 from seqlab.training.validation import Validation
 
-MODEL: Tree = {"input": {"kind": "bag"}, "encoder": {"kind": "none"}, "pool": {"kind": "mean"}, "head": {"kind": "direct"}}
+MODEL: Tree = {
+    "input": {"kind": "bag"},
+    "encoder": {"kind": "none"},
+    "pool": {"kind": "mean"},
+    "head": {"kind": "direct"},
+}
 SHARE = 0.1
 """Of a budget in minutes, what the baseline may take at the most."""
 GRAMS_A_SECOND = 4_000_000
@@ -90,7 +96,12 @@ class Bag(Baseline):
         self.text.save(folder)
         facts = replace(self.answer.facts, symbols=self.text.symbols)
         write_json(folder / FACTS, {"format": FORMAT, **facts.to_json()})
-        tree = {"task": lesson.task, "data": dump(self.answer.known.data), "model": MODEL, "training": dump(training)}
+        tree = {
+            "task": lesson.task,
+            "data": dump(self.answer.known.data),
+            "model": MODEL,
+            "training": dump(training),
+        }
         write_text(folder / CONFIG, write_yaml(tree))
 
     def _fit(self, lesson: Lesson, train: Store, folder: Path) -> TrainConfig:
@@ -101,9 +112,15 @@ class Bag(Baseline):
         if lesson.minutes is not None:
             steps, minutes = max(1, int(rules.STRETCH * lesson.epochs * batches)), SHARE * lesson.minutes
         scored = lesson.stores["test"].rows if "test" in lesson.stores else rows
-        budget = Budget(steps=steps, minutes=minutes, started=time.monotonic(), reserve=0.0, scorings=1.2 + scored / rows)
+        budget = Budget(
+            steps=steps, minutes=minutes, started=time.monotonic(), reserve=0.0, scorings=1.2 + scored / rows
+        )
         config = TrainConfig(
-            steps=None if minutes else steps, minutes=minutes, seed=lesson.seed, workers=1, **rules.BAG_TRAINING
+            steps=None if minutes else steps,
+            minutes=minutes,
+            seed=lesson.seed,
+            workers=1,
+            **rules.BAG_TRAINING,
         )
 
         def validate(model: nn.Module) -> Validation:
@@ -111,8 +128,15 @@ class Bag(Baseline):
             return self.own.validation(self.own.judge(model, valid, "watched", self.answer.known.decode))
 
         Training(
-            self.model, [(1.0, self.own.objective())], config, plan, load=exercise.batch, validate=validate, budget=budget,
-            folder=folder, progress=Progress(quiet=True),
+            self.model,
+            [(1.0, self.own.objective())],
+            config,
+            plan,
+            load=exercise.batch,
+            validate=validate,
+            budget=budget,
+            folder=folder,
+            progress=Progress(quiet=True),
         ).run()
         shutil.rmtree(folder / "resume")
         return config
@@ -125,7 +149,9 @@ def worth_it(known: Known, lesson: Lesson) -> bool:
     seconds = lesson.characters / GRAMS_A_SECOND
     if lesson.minutes is None or seconds < SHARE * 60.0 * lesson.minutes:
         return True
-    lesson.say(f"The baseline bow is left out: reading this much text for it would take about {duration(seconds)}.")
+    lesson.say(
+        f"The baseline bow is left out: reading this much text for it would take about {duration(seconds)}."
+    )
     return False
 
 
@@ -139,14 +165,18 @@ def _reader(answer: RowAnswer[Any]) -> TextField:
 def _grams(lesson: Lesson, answer: RowAnswer[Any]) -> tuple[TextField, Store]:
     """N-grams learnt from the training rows, and these rows as such."""
     text = _reader(answer)
-    text.reading = reading("grams", answer.known.data, outputs=max(1, len(answer.facts.learnt.get("labels", ()))))
+    text.reading = reading(
+        "grams", answer.known.data, outputs=max(1, len(answer.facts.learnt.get("labels", ())))
+    )
     text.reading.train(text.text_of(cells) for cells in lesson.rows())
     targets = np.asarray(lesson.stores["train"].arrays["target"])
 
     def write(writer: StoreWriter) -> None:
         done = 0
         for rows in chunks(lesson.rows(), text.chunk):
-            writer.append(text.encode(rows, None, keep=False).values, {"target": targets[done : done + len(rows)]})
+            writer.append(
+                text.encode(rows, None, keep=False).values, {"target": targets[done : done + len(rows)]}
+            )
             done += len(rows)
 
     return text, cached_store(f"{answer.facts.fingerprint}-grams", write)

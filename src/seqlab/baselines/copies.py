@@ -41,7 +41,9 @@ class WordByWord(Baseline):
         answer = lesson.answer
         assert isinstance(answer, WrittenAnswer)
         one, two = cls(answer, WordTable({})).kinds
-        pairs = ((word_table.cut(row["source"], one), word_table.cut(row["target"], two)) for row in lesson.rows())
+        pairs = (
+            (word_table.cut(row["source"], one), word_table.cut(row["target"], two)) for row in lesson.rows()
+        )
         table = WordTable.train(pairs)
         table.save(folder)
         return cls(answer, table)

@@ -49,7 +49,9 @@ class Grams(Baseline):
     @classmethod
     def learn(cls, lesson: Lesson, folder: Path) -> Baseline:
         symbols = lesson.answer.facts.symbols[cls.ids]
-        ngrams = NGrams.train(lesson.stores["train"].fields[cls.ids].values, symbols, cls.order(lesson.answer))
+        ngrams = NGrams.train(
+            lesson.stores["train"].fields[cls.ids].values, symbols, cls.order(lesson.answer)
+        )
         ngrams.save(folder)
         return cls(lesson.answer, ngrams)
 
@@ -86,11 +88,16 @@ class DocumentGrams(Grams):
 
 
 def guessed(ngrams: NGrams, exercise: DocumentExercise, most: int | None) -> Tally:
-    """How n-grams do an exercise: each token from those before it in its block, as they are before anything is hidden.
+    """How n-grams do an exercise: each token from those before it in its block, as they are before anything
+    is hidden.
 
     Of pairs, the answer that is commoner among them.
     """
-    follows = [rows[:, NEXT] for rows in exercise.fixed(most)] if isinstance(exercise, PairedBlanks) else [np.zeros(1)]
+    follows = (
+        [rows[:, NEXT] for rows in exercise.fixed(most)]
+        if isinstance(exercise, PairedBlanks)
+        else [np.zeros(1)]
+    )
     common = int(np.concatenate(follows).mean() > 0.5)
 
     def judged(batch: Batch) -> Found:
@@ -101,13 +108,14 @@ def guessed(ngrams: NGrams, exercise: DocumentExercise, most: int | None) -> Tal
 
 
 def gram_answered(ngrams: NGrams, batch: Batch) -> Answered:
-    """The answers of n-grams to a batch. A mark that no text has stands before each row, so that rows do not mix."""
+    """The answers of n-grams to a batch. A mark that no text has stands before each row, so that rows do not
+    mix."""
     written = batch.targets.get("written")
     read = written or batch.inputs["text"]
     assert isinstance(read, Seq)
     wanted, values = read.mask.clone(), read.values.clone()
     if written is not None:
-        wanted[:, 0] = False                                    # fed, not written
+        wanted[:, 0] = False  # fed, not written
     else:
         wanted[:] = False
         wanted.view(-1)[batch.places.positions] = True

@@ -1,12 +1,15 @@
-"""An n-gram language model: what a neural one has to beat. Interpolated modified Kneser-Ney (Chen and Goodman 1999).
+"""An n-gram language model: what a neural one has to beat. Interpolated modified Kneser-Ney (Chen and Goodman
+1999).
 
-    p_n(id | n−1 ids before) = discounted share of this n-gram + left-over weight · p_{n−1}(id | n−2 ids before)
+    p_n(id | n−1 ids before) = discounted share of this n-gram + left-over weight · p_{n−1}(id | n−2 ids
+    before)
 
-and p_0 is uniform over all symbols, so that every id has a chance and the chances add up to 1. Orders below the highest
-count the different ids that an n-gram follows, not how often it stands there.
+and p_0 is uniform over all symbols, so that every id has a chance and the chances add up to 1. Orders below
+the highest count the different ids that an n-gram follows, not how often it stands there.
 
-An n-gram is known by one exact number, nothing is hashed: its place among the sorted (n−1)-grams for all its ids but the
-last, times the number of symbols, plus its last id. Looking up a text is one binary search an order for all positions.
+An n-gram is known by one exact number, nothing is hashed: its place among the sorted (n−1)-grams for all its
+ids but the last, times the number of symbols, plus its last id. Looking up a text is one binary search an
+order for all positions.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ class _Order:
     share: Float[np.ndarray, " G"]
     """What it has of the probability of its context, after the discount."""
     rest: Float[np.ndarray, " P"]
-    """For each (n−1)-gram as a context: the weight left over for shorter contexts. 1 for those that nothing follows."""
+    """For each (n−1)-gram as a context: the weight left over for shorter contexts. 1 for those that nothing
+    follows."""
 
     @staticmethod
     def of(keys: Int[np.ndarray, " G"], counts: Int[np.ndarray, " G"], symbols: int, contexts: int) -> _Order:
@@ -49,7 +53,9 @@ class _Order:
         discount = np.minimum(_discounts(counts)[np.minimum(counts, 3)], counts)
         taken = np.bincount(context, discount, contexts)
         whole = np.maximum(total, 1)
-        return _Order(keys, counts, (counts - discount) / whole[context], np.where(total > 0, taken / whole, 1.0))
+        return _Order(
+            keys, counts, (counts - discount) / whole[context], np.where(total > 0, taken / whole, 1.0)
+        )
 
     def find(self, wanted: Int[np.ndarray, " T"]) -> Int[np.ndarray, " T"]:
         """The place of each n-gram, −1 for those never seen."""
@@ -73,15 +79,19 @@ class NGrams:
         assert len(ids) > 0 and order > 0 and ids.max() < symbols
         ids = ids[-LARGEST:].astype(np.int64)
         tables: list[tuple[np.ndarray, np.ndarray]] = []
-        places = np.zeros(len(ids) + 1, np.int64)    # of the (n−1)-gram before each id; the empty one has the place 0
+        places = np.zeros(
+            len(ids) + 1, np.int64
+        )  # of the (n−1)-gram before each id; the empty one has the place 0
         for _ in range(min(order, len(ids))):
-            below = places[1:]                       # of the (n−1)-gram that ends at each id, which each n-gram ends in
+            below = places[1:]  # of the (n−1)-gram that ends at each id, which each n-gram ends in
             ids = ids[-(len(places) - 1) :]
             keys, first, places, counts = np.unique(
                 places[:-1] * symbols + ids, return_index=True, return_inverse=True, return_counts=True
             )
             if tables:
-                kinds = np.bincount(below[first], minlength=len(tables[-1][0]))    # different ids before each (n−1)-gram
+                kinds = np.bincount(
+                    below[first], minlength=len(tables[-1][0])
+                )  # different ids before each (n−1)-gram
                 tables[-1] = (tables[-1][0], kinds)
             tables.append((keys, counts))
         return NGrams._of(tables, symbols)
@@ -89,13 +99,17 @@ class NGrams:
     @staticmethod
     def _of(tables: list[tuple[np.ndarray, np.ndarray]], symbols: int) -> NGrams:
         contexts = [1, *(len(keys) for keys, _ in tables)]
-        return NGrams(symbols, [_Order.of(*table, symbols, many) for table, many in zip(tables, contexts, strict=False)])
+        return NGrams(
+            symbols, [_Order.of(*table, symbols, many) for table, many in zip(tables, contexts, strict=False)]
+        )
 
     def nats(self, ids: Integer[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
         """−log p of each id after the ids before it; the first ones have shorter contexts."""
         ids = ids.astype(np.int64)
         chance = np.full(len(ids), 1 / self.symbols)
-        context = np.zeros(len(ids), np.int64)       # place of the (n−1)-gram before each id, −1 when unseen or cut off
+        context = np.zeros(
+            len(ids), np.int64
+        )  # place of the (n−1)-gram before each id, −1 when unseen or cut off
         for table in self.orders:
             known = context >= 0
             place = np.where(known, table.find(context * self.symbols + ids), -1)
@@ -120,21 +134,23 @@ class NGrams:
     def _best(self) -> list[Int[np.ndarray, " P"]]:
         """By order: the likeliest id after each context.
 
-        It is among the ids that were seen after the context, or it is the likeliest after the context without its first
-        id: all other ids have but a fixed share of what they have there, so no table over the vocabulary is needed.
+        It is among the ids that were seen after the context, or it is the likeliest after the context without
+        its first
+        id: all other ids have but a fixed share of what they have there, so no table over the vocabulary is
+        needed.
         """
         found: list[np.ndarray] = []
-        chances = np.full(1, 1 / self.symbols)       # of the n-grams one shorter than those of a table
-        guess, most = np.zeros(1, np.int64), chances      # of their contexts
-        shorter = np.zeros(1, np.int64)              # for each context of a table: its place without the first id
+        chances = np.full(1, 1 / self.symbols)  # of the n-grams one shorter than those of a table
+        guess, most = np.zeros(1, np.int64), chances  # of their contexts
+        shorter = np.zeros(1, np.int64)  # for each context of a table: its place without the first id
         for number, table in enumerate(self.orders):
             context, last = np.divmod(table.keys, self.symbols)
             if number == 0:
-                ends = np.zeros(len(last), np.int64)                                # all are the empty n-gram, then one id
+                ends = np.zeros(len(last), np.int64)  # all are the empty n-gram, then one id
             else:
                 ends = self.orders[number - 1].find(shorter[context] * self.symbols + last)
             chances = table.share + table.rest[context] * chances[ends]
-            order = np.lexsort((last, -chances, context))                           # the likeliest of each context first
+            order = np.lexsort((last, -chances, context))  # the likeliest of each context first
             places, first = np.unique(context[order], return_index=True)
             below, rest = guess[shorter], table.rest * most[shorter]
             guess, most = below.copy(), rest.copy()
@@ -142,7 +158,7 @@ class NGrams:
             better = chances[top] >= rest[places]
             guess[places[better]], most[places[better]] = last[top[better]], chances[top[better]]
             found.append(guess)
-            shorter = ends                                                          # an n-gram is a context of the next table
+            shorter = ends  # an n-gram is a context of the next table
         return found
 
     def save(self, folder: Path) -> None:

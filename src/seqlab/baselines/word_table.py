@@ -1,10 +1,10 @@
 """A table that says for each token what it most often becomes: what a translator has to beat.
 
-The table is learnt by IBM model 1 (Brown et al. 1993): every token of the target comes from one token of the source, or
-from nothing, and expectation-maximisation finds which. Where we differ: tokens at similar places of their sentences are
-likelier partners, with the fixed strength of fast_align (Dyer et al. 2013), which helps letters to find their sounds.
-Reading it, each source token is replaced by its likeliest target token, or by nothing, in the order of the source.
-Unknown tokens are copied.
+The table is learnt by IBM model 1 (Brown et al. 1993): every token of the target comes from one token of the
+source, or from nothing, and expectation-maximisation finds which. Where we differ: tokens at similar places
+of their sentences are likelier partners, with the fixed strength of fast_align (Dyer et al. 2013), which
+helps letters to find their sounds. Reading it, each source token is replaced by its likeliest target token,
+or by nothing, in the order of the source. Unknown tokens are copied.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class WordTable:
 
     @staticmethod
     def train(pairs: Iterable[Pair]) -> WordTable:
-        """Learn from pairs of source and target tokens. Without a single usable pair the table is empty and copies."""
+        """Learn from pairs of source and target tokens. Without a single usable pair the table is empty and
+        copies."""
         some = _sample(pairs)
         if not some:
             return WordTable({})
@@ -79,7 +80,7 @@ class WordTable:
             ) from None
 
 
-# Text ----------------------------------------------------------------------------------------------------------------
+# Text -------------------------------------------------------------------------------------------------------
 
 _WORD = re.compile(WORD["marks"])
 _CLOSES, _OPENS, _BINDS = frozenset(",.;:!?)]}%…"), frozenset("([{"), frozenset("'’-")
@@ -93,7 +94,8 @@ def cut(text: str, kind: Kind) -> list[str]:
 
 
 def join(tokens: Sequence[str], kind: Kind) -> str:
-    """The text of tokens. Among words, marks stand as in print: none has a space where it closes, opens or binds."""
+    """The text of tokens. Among words, marks stand as in print: none has a space where it closes, opens or
+    binds."""
     if kind != "words":
         return ("" if kind == "characters" else " ").join(tokens)
     text = ""
@@ -103,14 +105,15 @@ def join(tokens: Sequence[str], kind: Kind) -> str:
     return text
 
 
-# Learning ------------------------------------------------------------------------------------------------------------
+# Learning ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Cells:
     """Every combination of a source token, or nothing, with a target token of the same pair of sentences.
 
-    The cells of one target token stand together, nothing first. Cells with the same two tokens share one entry.
+    The cells of one target token stand together, nothing first. Cells with the same two tokens share one
+    entry.
     """
 
     sources: list[str]
@@ -119,7 +122,8 @@ class Cells:
     entry: Int[np.ndarray, " X"]
     """Which entry of the table each cell belongs to."""
     weight: Float[np.ndarray, " X"]
-    """Chance of the cell before anything is known of the tokens: adds up to 1 over the cells of a target token."""
+    """Chance of the cell before anything is known of the tokens: adds up to 1 over the cells of a target
+    token."""
     starts: Int[np.ndarray, " U"]
     """The first cell of each target token."""
     pair: Int[np.ndarray, " E"]
@@ -133,15 +137,17 @@ class Cells:
         targets, target = _numbered([second for _, second in pairs])
         heights = np.array([len(first) for first, _ in pairs], np.int64)
         widths = np.array([len(second) for _, second in pairs], np.int64)
-        row = np.repeat(np.arange(len(pairs)), widths)                             # the pair that each target token is in
-        column = np.arange(len(target)) - _before(widths)[row]                     # its place there
+        row = np.repeat(np.arange(len(pairs)), widths)  # the pair that each target token is in
+        column = np.arange(len(target)) - _before(widths)[row]  # its place there
         sizes = heights[row] + 1
         starts = _before(sizes)
-        place = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)             # 0: nothing, i: the i-th source token
-        token = np.repeat(_before(heights)[row] - 1, sizes) + place                # which of all source tokens
+        place = np.arange(int(sizes.sum())) - np.repeat(starts, sizes)  # 0: nothing, i: the i-th source token
+        token = np.repeat(_before(heights)[row] - 1, sizes) + place  # which of all source tokens
         number = np.where(place == 0, 0, source[token] + 1)
         pair, entry = np.unique(number * len(targets) + np.repeat(target, sizes), return_inverse=True)
-        apart = (place - 0.5) / np.repeat(heights[row], sizes) - np.repeat((column + 0.5) / widths[row], sizes)
+        apart = (place - 0.5) / np.repeat(heights[row], sizes) - np.repeat(
+            (column + 0.5) / widths[row], sizes
+        )
         near = np.where(place == 0, 0.0, np.exp(-NEARNESS * np.abs(apart)))
         near *= (1 - NOTHING) / np.repeat(np.add.reduceat(near, starts), sizes)
         weight = np.where(place == 0, NOTHING, near)
@@ -152,9 +158,10 @@ class Cells:
         return np.diff(self.starts, append=len(self.entry))
 
     def best(self, chances: Float[np.ndarray, " E"]) -> dict[str, str | None]:
-        """What each source token becomes: its likeliest target token, or nothing for those that `_silent` names."""
+        """What each source token becomes: its likeliest target token, or nothing for those that `_silent`
+        names."""
         number, target = np.divmod(self.pair, len(self.targets))
-        order = np.lexsort([target, -chances, number])                             # ties go to the token that sorts first
+        order = np.lexsort([target, -chances, number])  # ties go to the token that sorts first
         likeliest = order[np.searchsorted(number[order], np.arange(1, len(self.seen)))]
         silent = self._silent(chances, likeliest)
         return {
@@ -162,15 +169,18 @@ class Cells:
             for token, entry, mute in zip(self.sources, likeliest, silent, strict=True)
         }
 
-    def _silent(self, chances: Float[np.ndarray, " E"], likeliest: Int[np.ndarray, " R"]) -> Bool[np.ndarray, " R"]:
+    def _silent(
+        self, chances: Float[np.ndarray, " E"], likeliest: Int[np.ndarray, " R"]
+    ) -> Bool[np.ndarray, " R"]:
         """Which source tokens become nothing more often than their likeliest target token.
 
-        Only where sources are longer than targets, as letters are than sounds: the surest ones, until the lengths agree.
+        Only where sources are longer than targets, as letters are than sounds: the surest ones, until the
+        lengths agree.
         """
         seen = self.seen[1:]
         expected, _ = expect(self, chances)
-        partners = np.bincount(self.pair // len(self.targets), expected)[1:] / seen    # of each occurrence
-        gain = 1 - partners - partners * chances[likeliest]                        # chance of nothing over that of the token
+        partners = np.bincount(self.pair // len(self.targets), expected)[1:] / seen  # of each occurrence
+        gain = 1 - partners - partners * chances[likeliest]  # chance of nothing over that of the token
         order = np.argsort(-gain, kind="stable")
         fits = np.cumsum(seen[order]) <= seen.sum() - len(self.starts)
         silent = np.zeros(len(seen), bool)
@@ -181,13 +191,14 @@ class Cells:
 def expect(cells: Cells, chances: Float[np.ndarray, " E"]) -> tuple[Float[np.ndarray, " E"], float]:
     """How often each entry is used if the table is right, and the log-likelihood of all target tokens."""
     joint = cells.weight * chances[cells.entry]
-    whole = np.add.reduceat(joint, cells.starts)                                   # of each target token
+    whole = np.add.reduceat(joint, cells.starts)  # of each target token
     joint /= np.repeat(whole, cells.sizes)
     return np.bincount(cells.entry, joint, len(cells.pair)), float(np.log(whole).sum())
 
 
 def learn(cells: Cells, rounds: int = ROUNDS) -> tuple[Float[np.ndarray, " E"], list[float]]:
-    """p(target token | source token) of each entry, and the log-likelihood before each round, which never falls."""
+    """p(target token | source token) of each entry, and the log-likelihood before each round, which never
+    falls."""
     number = cells.pair // len(cells.targets)
     chances = 1 / np.bincount(number)[number]
     history = []

@@ -1,7 +1,7 @@
 """Which examples go together: batches of similar length, of at most so many padded positions.
 
-The batches of an epoch follow from (seed, epoch) alone, so training can go on at any step, and any process can
-work out the batches of all the others.
+The batches of an epoch follow from (seed, epoch) alone, so training can go on at any step, and any process
+can work out the batches of all the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ JITTER = 0.1
 
 @dataclass(frozen=True)
 class Position:
-    """How far training has come: `index` batches of epoch `epoch` are done. `dataclasses.asdict` gives it to JSON."""
+    """How far training has come: `index` batches of epoch `epoch` are done. `dataclasses.asdict` gives it to
+    JSON."""
 
     epoch: int = 0
     index: int = 0
@@ -48,7 +49,8 @@ class Plan:
         most_rows: int | None = None,
         beside: NDArray[np.int64] | None = None,
     ) -> None:
-        """sizes: positions of each row. budget: rows × longest row of a batch, at most (a longer row comes alone).
+        """sizes: positions of each row. budget: rows × longest row of a batch, at most (a longer row comes
+        alone).
 
         beside: positions that each row has on its other side; the longer side is what counts for the budget.
         """
@@ -71,7 +73,8 @@ class Plan:
         jittered = self.sizes * (1 + JITTER * noise) + noise
         if self.beside is None:
             order = np.argsort(jittered, kind="stable")
-        else:    # rows of one size by their other side, up and down in turn, so that neighbours are always alike
+        # rows of one size by their other side, up and down in turn, so that neighbours are always alike
+        else:
             turns = np.where(jittered.astype(np.int64) % 2, 1, -1)
             order = np.lexsort((turns * (self.beside + noise), jittered.astype(np.int64)))
         batches = cut(order, self.longer, self.budget, self.most_rows)
@@ -95,14 +98,17 @@ def in_order(sizes: NDArray[np.int64], budget: int, most_rows: int | None = None
 
 
 def cut(order: Rows, sizes: NDArray[np.int64], budget: int, most_rows: int | None) -> list[Rows]:
-    """The rows in this order, cut so that rows × longest stays within the budget wherever a batch has two rows."""
+    """The rows in this order, cut so that rows × longest stays within the budget wherever a batch has two
+    rows."""
     ordered = sizes[order]
     batches: list[Rows] = []
     start = 0
     while start < len(order):
         most = max(1, budget // max(1, int(ordered[start])))
         some = ordered[start : start + min(most, most_rows or most)]
-        padded = np.maximum.accumulate(some) * np.arange(1, len(some) + 1)    # never falls, so the first row too many ends it
+        padded = np.maximum.accumulate(some) * np.arange(
+            1, len(some) + 1
+        )  # never falls, so the first row too many ends it
         count = max(1, int(np.searchsorted(padded, budget, side="right")))
         batches.append(order[start : start + count])
         start += count

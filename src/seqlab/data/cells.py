@@ -1,4 +1,5 @@
-"""The good rows of a table, kept on disk as they were read: a file is parsed once, however often its rows are needed."""
+"""The good rows of a table, kept on disk as they were read: a file is parsed once, however often its rows are
+needed."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class KeptRows:
     def __init__(self, folder: Path, roles: Sequence[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.roles = tuple(roles)
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=2**20)    # noqa: SIM115 it lives as long as this
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=2**20)  # noqa: SIM115 it lives as long as this
         self._sizes = array("I")
         """Bytes of each cell, row after row."""
 
@@ -49,7 +50,9 @@ class KeptRows:
             whole = self._file.read(int(sizes.sum()))
             start += len(whole)
             edges = [0, *np.cumsum(sizes).tolist()]
-            cells = [whole[one:two].decode("utf-8", "surrogatepass") for one, two in itertools.pairwise(edges)]
+            cells = [
+                whole[one:two].decode("utf-8", "surrogatepass") for one, two in itertools.pairwise(edges)
+            ]
             for row in range(len(sizes) // width):
                 if chosen is None or chosen[first + row]:
                     yield dict(zip(self.roles, cells[width * row : width * (row + 1)], strict=True))

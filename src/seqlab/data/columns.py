@@ -1,4 +1,5 @@
-"""Which column plays which role: told, found by its usual name, or, in a table without a header, by what is in it."""
+"""Which column plays which role: told, found by its usual name, or, in a table without a header, by what is
+in it."""
 
 from __future__ import annotations
 
@@ -46,22 +47,35 @@ _NAME = re.compile(r"[^\W\d][\w .#/-]{0,30}")
 
 
 def layout_of(
-    file: str, sample: Sequence[Cells], roles: Sequence[Role], told: Mapping[str, str], *, header: bool | None, named: bool
+    file: str,
+    sample: Sequence[Cells],
+    roles: Sequence[Role],
+    told: Mapping[str, str],
+    *,
+    header: bool | None,
+    named: bool,
 ) -> Layout:
-    """The layout of a table whose first records these are; a UserError where there is nothing in it or a role has no column."""
+    """The layout of a table whose first records these are; a UserError where there is nothing in it or a role
+    has no column."""
     if not sample or not any(cell.strip() for row in sample for cell in row):
         raise UserError(
-            what=f"{file}: this file is empty.", why="There is nothing to read.",
+            what=f"{file}: this file is empty.",
+            why="There is nothing to read.",
             fix="Check that it was written or downloaded in full.",
         )
     if header is None:
         header = is_header(sample[0], sample[1:], roles, told)
     if header and len(sample) == 1:
         raise UserError(
-            what=f"{file}:1: there is a header but no row below it.", why="There is nothing to read.",
+            what=f"{file}:1: there is a header but no row below it.",
+            why="There is nothing to read.",
             fix="Check that it was written in full. If line 1 is a row itself: data.header=false",
         )
-    columns = _distinct([cell.strip() for cell in sample[0]] if header else [str(place + 1) for place in range(len(sample[0]))])
+    columns = _distinct(
+        [cell.strip() for cell in sample[0]]
+        if header
+        else [str(place + 1) for place in range(len(sample[0]))]
+    )
     rows = [row for row in sample[1 if header else 0 :] if len(row) == len(columns)]
     guesses = by_content(columns, rows, roles)
     found: dict[str, str] = {}
@@ -81,15 +95,17 @@ def layout_of(
             found[role.name] = free[0]
         if role.name not in found and (role.required or role.name in told):
             raise _missing(file, role, told.get(role.name), columns, guesses, header)
-    return Layout(columns, header, named, {role.name: found[role.name] for role in roles if role.name in found})
+    return Layout(
+        columns, header, named, {role.name: found[role.name] for role in roles if role.name in found}
+    )
 
 
 def is_header(first: Cells, rest: Sequence[Cells], roles: Sequence[Role], told: Mapping[str, str]) -> bool:
     """Whether the first row names the columns.
 
-    It does when a cell is a name we look for; for roles in order, whose cells may be any word, when every role has its
-    name there. Otherwise it does when its cells look like names, never come again in their columns, and stand over a
-    column of numbers or of few values, of which they would be another one.
+    It does when a cell is a name we look for; for roles in order, whose cells may be any word, when every
+    role has its name there. Otherwise it does when its cells look like names, never come again in their
+    columns, and stand over a column of numbers or of few values, of which they would be another one.
     """
     names = {cell.strip().lower() for cell in first}
     if told and all(name.lower() in names for name in told.values()):
@@ -105,12 +121,14 @@ def is_header(first: Cells, rest: Sequence[Cells], roles: Sequence[Role], told: 
     columns = list(zip(*below, strict=True))
     if any(cell in column for cell, column in zip(first, columns, strict=True)):
         return False
-    return any(all(_numeric(cell) for cell in column) or len(set(column)) <= len(column) / 2 for column in columns)
+    return any(
+        all(_numeric(cell) for cell in column) or len(set(column)) <= len(column) / 2 for column in columns
+    )
 
 
 def by_content(columns: Sequence[str], rows: Sequence[Cells], roles: Sequence[Role]) -> dict[str, str]:
-    """Which column each required role would be: the text has the longest cells, the label the fewest different ones
-    (as a number: numbers); other roles take the columns in order."""
+    """Which column each required role would be: the text has the longest cells, the label the fewest
+    different ones (as a number: numbers); other roles take the columns in order."""
     values = {column: [row[place] for row in rows] for place, column in enumerate(columns)}
     guesses: dict[str, str] = {}
     for role in sorted((role for role in roles if role.required), key=lambda role: role.name != "text"):
@@ -128,7 +146,9 @@ def by_content(columns: Sequence[str], rows: Sequence[Cells], roles: Sequence[Ro
     return guesses
 
 
-def _missing(file: str, role: Role, told: str | None, columns: list[str], guesses: Mapping[str, str], header: bool) -> UserError:
+def _missing(
+    file: str, role: Role, told: str | None, columns: list[str], guesses: Mapping[str, str], header: bool
+) -> UserError:
     if role.in_order and not told and len(columns) == 1:
         return UserError(
             what=f"{file}: there is one column, but every row needs a {role.name}, too.",
@@ -139,7 +159,9 @@ def _missing(file: str, role: Role, told: str | None, columns: list[str], guesse
     guess = guesses.get(role.name) or columns[0]
     asked = f'"{told}"' if told else f"for the {role.name}: none is named {one_of(role.usual[:4])}"
     names = ", ".join(columns[:30]) + (" ..." if len(columns) > 30 else "")
-    told_header = f"If the first row is {'not ' if header else ''}a header: data.header={'false' if header else 'true'}"
+    told_header = (
+        f"If the first row is {'not ' if header else ''}a header: data.header={'false' if header else 'true'}"
+    )
     return UserError(
         what=f"{file}: there is no column {asked}.{did_you_mean(wanted.lower(), columns)}",
         why=f"The columns are: {names}" + ("" if header else " (no header row was found)"),

@@ -1,6 +1,8 @@
-"""What is hidden from a model so that it learns to find it again: masked pieces, spans, deletions, shuffled sentences.
+"""What is hidden from a model so that it learns to find it again: masked pieces, spans, deletions, shuffled
+sentences.
 
-All functions take ids and a random generator, and change nothing in place. Ids below `FIRST` are marks, which stay.
+All functions take ids and a random generator, and change nothing in place. Ids below `FIRST` are marks, which
+stay.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from seqlab.data.text import MASK, SPECIAL
 Ids = NDArray[np.int64]
 FIRST = len(SPECIAL)
 SHOWN, CHANGED = 0.8, 0.9
-"""Of the chosen pieces, four fifths become [MASK], a tenth another piece, a tenth stay (Devlin et al. 2019)."""
+"""Of the chosen pieces, four fifths become [MASK], a tenth another piece, a tenth stay (Devlin et al.
+2019)."""
 Noise = Literal["mask", "infill", "delete", "permute"]
 
 
@@ -37,7 +40,12 @@ class Masked:
 
 
 def mask(
-    ids: Ids, random: np.random.Generator, *, share: float, symbols: int, begins: NDArray[np.bool_] | None = None
+    ids: Ids,
+    random: np.random.Generator,
+    *,
+    share: float,
+    symbols: int,
+    begins: NDArray[np.bool_] | None = None,
 ) -> Masked:
     """A share of the pieces, chosen anew at each call; at least one, where there is anything but marks.
 
@@ -45,7 +53,7 @@ def mask(
     """
     real = ids >= FIRST
     units = np.arange(len(ids)) if begins is None else np.cumsum(begins | ~real)
-    drawn = random.random(int(units[-1]) + 1)                                  # one number a unit
+    drawn = random.random(int(units[-1]) + 1)  # one number a unit
     chosen = (drawn[units] < share) & real
     if not chosen.any() and real.any():
         chosen = (units == units[random.choice(np.flatnonzero(real))]) & real
@@ -60,7 +68,8 @@ def mask(
 def corrupt(
     ids: Ids, starts: Ids, random: np.random.Generator, *, kinds: Sequence[Noise], share: float, span: float
 ) -> Ids:
-    """Noise of these kinds, one after the other (Lewis et al. 2020). `starts` are the places where sentences begin."""
+    """Noise of these kinds, one after the other (Lewis et al. 2020). `starts` are the places where sentences
+    begin."""
     if "permute" in kinds:
         ids = permute(ids, starts, random)
     if "infill" in kinds:
@@ -83,19 +92,21 @@ def permute(ids: Ids, starts: Ids, random: np.random.Generator) -> Ids:
 def infill(ids: Ids, random: np.random.Generator, *, share: float, span: float) -> Ids:
     """Spans of Poisson lengths with this mean, about `share` of all pieces, become one [MASK] each.
 
-    A span of length 0 is a [MASK] where nothing is missing. Spans neither overlap nor touch, so that each has its own mask.
-    A mark within a span stays after the span's mask.
+    A span of length 0 is a [MASK] where nothing is missing. Spans neither overlap nor touch, so that each has
+    its own mask. A mark within a span stays after the span's mask.
     """
     budget, taken = round(share * len(ids)), 0
     lengths: list[int] = []
     while taken < budget and taken + len(lengths) < len(ids):
-        room = min(budget, len(ids) - len(lengths)) - taken                    # so many can go, with one kept between two spans
+        room = min(budget, len(ids) - len(lengths)) - taken  # so many can go, with one kept between two spans
         lengths.append(min(int(random.poisson(span)), room))
         taken += lengths[-1]
     if not lengths:
         return ids
     # Between the spans lie the kept pieces: at least one between two spans, the rest dealt out by chance.
-    edges = np.sort(random.choice(len(ids) - taken + 1, len(lengths), replace=False))    # kept pieces before each span
+    edges = np.sort(
+        random.choice(len(ids) - taken + 1, len(lengths), replace=False)
+    )  # kept pieces before each span
     order = random.permutation(np.array(lengths))
     starts = edges + offsets_of(order)[:-1]
     drop = np.zeros(len(ids) + 1, np.int64)

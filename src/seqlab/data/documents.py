@@ -1,7 +1,8 @@
-"""Documents of sentences, as pretraining reads them: where a document ends, where a sentence ends, pairs of segments.
+"""Documents of sentences, as pretraining reads them: where a document ends, where a sentence ends, pairs of
+segments.
 
-In a store the sentences of a document stand one after the other, and the mark [SEP] after the last one. So any stretch
-of the store's ids is a stretch of text, in which [SEP] says that another document begins.
+In a store the sentences of a document stand one after the other, and the mark [SEP] after the last one. So
+any stretch of the store's ids is a stretch of text, in which [SEP] says that another document begins.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def documents(texts: Iterable[str], running: bool) -> Iterator[str]:
 
 
 def cut_sentences(text: str) -> list[str]:
-    """The text in parts, one a sentence, which put together are the text again; what is between two is the second's."""
+    """The text in parts, one a sentence, which put together are the text again; what is between two is the
+    second's."""
     ends, place = [], 0
     for sentence in sentences.split(text):
         place = text.index(sentence, place) + len(sentence)
@@ -61,16 +63,18 @@ def encode_documents(tokenizer: Tokenizer, texts: list[str]) -> tuple[Ragged, li
     return Ragged(values, offsets, outer), flat
 
 
-# Pairs of segments ---------------------------------------------------------------------------------------------------
+# Pairs of segments ------------------------------------------------------------------------------------------
 
 A_START, A_SIZE, B_START, B_SIZE, NEXT = range(5)
-"""Columns of a row of pairs: where each segment starts and how many ids it has, and whether the second follows the first."""
+"""Columns of a row of pairs: where each segment starts and how many ids it has, and whether the second
+follows the first."""
 NEAR = 16
 """So many stretches with seconds of about the same length are looked at for one to exchange them with."""
 
 
 class Stretch(NamedTuple):
-    """Sentences of a document: `first` up to `middle` are the first segment, `middle` up to `stop` the second."""
+    """Sentences of a document: `first` up to `middle` are the first segment, `middle` up to `stop` the
+    second."""
 
     first: int
     middle: int
@@ -79,13 +83,15 @@ class Stretch(NamedTuple):
 
 
 class Pairs(Plan):
-    """Two segments of sentences: half of the seconds follow their firsts in the text, half are from elsewhere.
+    """Two segments of sentences: half of the seconds follow their firsts in the text, half are from
+    elsewhere.
 
-    As Devlin et al. 2019: a document is cut into stretches of about `room` ids, and each is cut in two between sentences.
-    Only stretches of two and more sentences are used. Unlike there, half of the stretches then exchange their seconds, two
-    and two of different documents whose seconds are about as long. So the seconds are the same ones on both sides: neither
-    an opening nor a heading, neither a length nor the end of a document gives away which are from elsewhere. A first segment
-    that is too long loses its beginning, a second one its end.
+    As Devlin et al. 2019: a document is cut into stretches of about `room` ids, and each is cut in two
+    between sentences. Only stretches of two and more sentences are used. Unlike there, half of the stretches
+    then exchange their seconds, two and two of different documents whose seconds are about as long. So the
+    seconds are the same ones on both sides: neither an opening nor a heading, neither a length nor the end of
+    a document gives away which are from elsewhere. A first segment that is too long loses its beginning, a
+    second one its end.
     """
 
     def __init__(self, store: Ragged, room: int, budget: int, seed: int) -> None:
@@ -99,13 +105,16 @@ class Pairs(Plan):
 
     @property
     def usable(self) -> bool:
-        """Whether two sentences have another before them in their document, so that there may be something to exchange."""
+        """Whether two sentences have another before them in their document, so that there may be something to
+        exchange."""
         return len(self.starts) - len(self.outer) > 1
 
     def batches(self, number: int) -> list[Rows]:
         random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, number])))
         cuts = list(self._stretches(random))
-        rows = np.array([self._row(one, cuts[other]) for one, other in zip(cuts, self._whose(cuts, random), strict=True)])
+        rows = np.array(
+            [self._row(one, cuts[other]) for one, other in zip(cuts, self._whose(cuts, random), strict=True)]
+        )
         rows = rows.astype(np.int64).reshape(-1, 5)
         sizes = rows[:, A_SIZE] + rows[:, B_SIZE] + 3
         order = np.argsort(sizes + random.random(len(sizes)), kind="stable")
@@ -115,7 +124,7 @@ class Pairs(Plan):
     def _stretches(self, random: np.random.Generator) -> Iterator[Stretch]:
         starts, outer = self.starts, self.outer.tolist()
         for document in random.permutation(len(outer) - 1).tolist():
-            first, last = outer[document], outer[document + 1]                 # sentences of this document
+            first, last = outer[document], outer[document + 1]  # sentences of this document
             while last - first > 1:
                 room = self.room if random.random() > 0.1 else int(random.integers(2, self.room + 1))
                 stop = int(np.searchsorted(starts, starts[first] + room, side="right")) - 1
@@ -124,16 +133,19 @@ class Pairs(Plan):
                 first = stop
 
     def _whose(self, cuts: Sequence[Stretch], random: np.random.Generator) -> list[int]:
-        """Whose second each stretch has: its own, or, for about half of them, that of another one, which has its."""
+        """Whose second each stretch has: its own, or, for about half of them, that of another one, which has
+        its."""
         chosen = random.permutation(len(cuts))[: 2 * int(len(cuts) / 4 + random.random())]
         sizes = np.array([self.starts[some.stop] - self.starts[some.middle] for some in cuts], np.int64)
         alone: list[int] = chosen[np.argsort(sizes[chosen], kind="stable")].tolist()
         whose = list(range(len(cuts)))
-        for apart in (True, False):                                            # within a document, where nothing else is left
+        for apart in (True, False):  # within a document, where nothing else is left
             waiting: list[int] = []
             for one in alone:
                 near = range(max(0, len(waiting) - NEAR), len(waiting))
-                place = next((place for place in near if self._strange(cuts[one], cuts[waiting[place]], apart)), None)
+                place = next(
+                    (place for place in near if self._strange(cuts[one], cuts[waiting[place]], apart)), None
+                )
                 if place is None:
                     waiting.append(one)
                 else:
@@ -143,18 +155,23 @@ class Pairs(Plan):
         return whose
 
     def _strange(self, one: Stretch, other: Stretch, apart: bool) -> bool:
-        """Whether their seconds begin with different sentences and, if that is asked, are of different documents."""
+        """Whether their seconds begin with different sentences and, if that is asked, are of different
+        documents."""
         if apart and one.document == other.document:
             return False
-        first, second = (self.ids[self.starts[middle] : self.starts[middle + 1]] for middle in (one.middle, other.middle))
-        return not np.array_equal(first[first != SEP], second[second != SEP])    # the mark at a document's end is no part
+        first, second = (
+            self.ids[self.starts[middle] : self.starts[middle + 1]] for middle in (one.middle, other.middle)
+        )
+        return not np.array_equal(
+            first[first != SEP], second[second != SEP]
+        )  # the mark at a document's end is no part
 
     def _row(self, one: Stretch, other: Stretch) -> tuple[int, int, int, int, int]:
         """The first of one and the second of the other."""
         starts = self.starts
         a, b = int(starts[one.first]), int(starts[other.middle])
         a_size = int(starts[one.middle]) - a
-        ended = other.stop == self.outer[other.document + 1]                   # then the mark of that stands before the stop
+        ended = other.stop == self.outer[other.document + 1]  # then the mark of that stands before the stop
         b_size = int(starts[other.stop]) - b - int(ended)
         keep = min(a_size, max(self.room // 2, self.room - b_size))
         return a + a_size - keep, keep, b, min(b_size, self.room - keep), int(one.middle == other.middle)

@@ -1,4 +1,5 @@
-"""From names to numbered lines: finds files, unpacks and decodes them, and says exactly where one is broken."""
+"""From names to numbered lines: finds files, unpacks and decodes them, and says exactly where one is
+broken."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ from typing import Any, NamedTuple
 from seqlab.errors import UserError, did_you_mean
 
 FORMATS = {
-    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".txt": "txt",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".txt": "txt",
 }
 GZIP = b"\x1f\x8b"
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -53,21 +60,26 @@ class Source:
 
     @property
     def format(self) -> str:
-        """csv, tsv, jsonl, parquet or txt, by the name; parallel for two files; empty for standard input, which has no name."""
+        """csv, tsv, jsonl, parquet or txt, by the name; parallel for two files; empty for standard input,
+        which has no name."""
         if self.sides:
             return "parallel"
         return FORMATS.get(Path(self.name.lower().removesuffix(".gz")).suffix, "")
 
 
 def find(names: Sequence[str], any_ending: bool = False) -> list[Source]:
-    """The files that these names and patterns stand for, in a fixed order. any_ending: also `test.en`, as lines of text."""
+    """The files that these names and patterns stand for, in a fixed order. any_ending: also `test.en`, as
+    lines of text."""
     sources: list[Source] = []
     for name in names:
         path = Path(name).expanduser()
         if name == "-":
             sources.append(Source("standard input", _standard_input()))
         elif not path.exists() and glob.has_magic(name):
-            sources += [_checked(found, Path(found)) for found in sorted(glob.glob(str(path), recursive=True)) or [name]]
+            sources += [
+                _checked(found, Path(found))
+                for found in sorted(glob.glob(str(path), recursive=True)) or [name]
+            ]
         elif not path.exists() and any(Path(part).expanduser().exists() for part in name.split(",") if part):
             sources.append(_joined(name))
         else:
@@ -76,12 +88,16 @@ def find(names: Sequence[str], any_ending: bool = False) -> list[Source]:
 
 
 def _joined(name: str) -> Source:
-    """Parallel text: two files joined by a comma, `train.en,train.fr`. Whatever their endings, they are lines of text."""
+    """Parallel text: two files joined by a comma, `train.en,train.fr`. Whatever their endings, they are lines
+    of text."""
     parts = name.split(",")
     if len(parts) != 2 or not all(parts):
         raise UserError(
             what=f"{name}: a comma joins {len(parts)} names here.",
-            why="A comma joins the two files of parallel text; the files of one data set have spaces between them.",
+            why=(
+                "A comma joins the two files of parallel text; the files of one data set have spaces between"
+                " them."
+            ),
             fix="Write: train.en,train.fr",
         )
     sides = tuple(_checked(part, Path(part).expanduser(), any_ending=True) for part in parts)
@@ -103,7 +119,8 @@ def _checked(name: str, path: Path, any_ending: bool = False) -> Source:
         near = sorted(child.name for child in path.parent.iterdir()) if path.parent.is_dir() else []
         raise UserError(
             what=f"{name}: there is no such file.{did_you_mean(path.name, near)}",
-            why=f"We looked in {path.parent.resolve()}" + ("." if near else ", which does not exist or is empty."),
+            why=f"We looked in {path.parent.resolve()}"
+            + ("." if near else ", which does not exist or is empty."),
             fix="Check the name, or give the whole path.",
         )
     if not source.format and not any_ending:
@@ -133,11 +150,13 @@ def open_bytes(source: Source) -> io.BufferedReader:
     try:
         file = source.path.open("rb")
     except OSError as error:
-        raise UserError(what=f"{source.name}: {error.strerror or error}.", fix="Check the permissions of the file.") from None
+        raise UserError(
+            what=f"{source.name}: {error.strerror or error}.", fix="Check the permissions of the file."
+        ) from None
     if file.peek(2)[:2] != GZIP:
         return file
     file.close()
-    return io.BufferedReader(_Unpacked(source.path), 2**18)    # type: ignore[arg-type]
+    return io.BufferedReader(_Unpacked(source.path), 2**18)  # type: ignore[arg-type]
 
 
 class _Unpacked(gzip.GzipFile):
@@ -156,7 +175,8 @@ class Lines:
             self.plain = "\n".encode(encoding) == b"\n"
         except LookupError:
             raise UserError(
-                what=f'data.encoding: there is no encoding "{encoding}".', fix="Usual ones: utf-8, latin-1, cp1252, utf-16."
+                what=f'data.encoding: there is no encoding "{encoding}".',
+                fix="Usual ones: utf-8, latin-1, cp1252, utf-16.",
             ) from None
 
     def __iter__(self) -> Iterator[tuple[int, str | None]]:
@@ -170,13 +190,20 @@ class Lines:
                     yield number, line
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 raise UserError(
-                    what=f"{Place(self.source.name, number + 1)}: the gzip file breaks off or is damaged here: {error}.",
-                    why="The rest of its rows can't be unpacked, so the file was not copied or downloaded in full.",
+                    what=(
+                        f"{Place(self.source.name, number + 1)}: the gzip file breaks off or is damaged here:"
+                        f" {error}."
+                    ),
+                    why=(
+                        "The rest of its rows can't be unpacked, so the file was not copied or downloaded in"
+                        " full."
+                    ),
                     fix=f"Fetch it again and check it with: gzip -t {self.source.name}",
                 ) from None
 
     def _decoded(self, file: io.BufferedReader) -> Iterator[str | None]:
-        """Lines of an encoding in which a line ends with the byte \\n; each is decoded by itself, so a fault has its line."""
+        """Lines of an encoding in which a line ends with the byte \\n; each is decoded by itself, so a fault
+        has its line."""
         number = 0
         while line := file.readline(self.longest + 1):
             number += 1
@@ -208,7 +235,10 @@ class Lines:
                 yield line.removeprefix("\ufeff") if number == 1 else line
         except UnicodeError as error:
             raise UserError(
-                what=f"{self.source.name}: the text is not {self.encoding}, at the latest after line {number}: {error}.",
+                what=(
+                    f"{self.source.name}: the text is not {self.encoding}, at the latest after line {number}:"
+                    f" {error}."
+                ),
                 fix="Try data.encoding=utf-8.",
             ) from None
         finally:
@@ -217,7 +247,9 @@ class Lines:
     def _undecodable(self, number: int, error: UnicodeDecodeError) -> UserError:
         place, byte = Place(self.source.name, number), error.object[error.start]
         return UserError(
-            what=f"{place}: byte {error.start + 1} of the line, 0x{byte:02x}, is not {self.encoding.upper()}.",
+            what=(
+                f"{place}: byte {error.start + 1} of the line, 0x{byte:02x}, is not {self.encoding.upper()}."
+            ),
             why="The file was saved in another encoding.",
             fix="Western European files are mostly data.encoding=cp1252 or data.encoding=latin-1.",
         )
@@ -225,7 +257,7 @@ class Lines:
     def _utf_16(self) -> UserError:
         return UserError(
             what=f"{Place(self.source.name, 1)}: this file is UTF-16, not {self.encoding.upper()}.",
-            why="Its first two bytes are the mark of UTF-16, which spreadsheets call \"Unicode text\".",
+            why='Its first two bytes are the mark of UTF-16, which spreadsheets call "Unicode text".',
             fix="Add data.encoding=utf-16",
         )
 
@@ -233,5 +265,8 @@ class Lines:
         return UserError(
             what=f"{Place(self.source.name, number)}: there is a NUL byte in this line.",
             why="Text has none: the file is damaged, binary, or UTF-16 without its mark.",
-            fix=f"If it is UTF-16: data.encoding=utf-16-le. If it is damaged: tr -d '\\000' < {self.source.name} > clean.csv",
+            fix=(
+                "If it is UTF-16: data.encoding=utf-16-le. If it is damaged: tr -d '\\000' <"
+                f" {self.source.name} > clean.csv"
+            ),
         )

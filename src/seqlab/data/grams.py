@@ -1,8 +1,8 @@
 """Hashed 1-2-grams with TF-IDF weights: what a linear model reads.
 
-A word is hashed to 64 bits, two neighbouring words are mixed into one hash, and the highest bits name a bucket. The
-hash is our own, so buckets mean the same in every process. Weights are those of Salton: (1 + log count) × smoothed
-inverse document frequency, and each row has length 1.
+A word is hashed to 64 bits, two neighbouring words are mixed into one hash, and the highest bits name a
+bucket. The hash is our own, so buckets mean the same in every process. Weights are those of Salton: (1 + log
+count) × smoothed inverse document frequency, and each row has length 1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ REMEMBERED = 500_000
 
 _WORD = re.compile(WORD["marks"])
 _BREAK = re.compile(BREAK)
-_MULTIPLIERS = tuple(np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))
+_MULTIPLIERS = tuple(
+    np.uint64(number) for number in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15)
+)
 _SECOND_TEXT = np.uint64(0x5851F42D4C957F2D)
 
 
@@ -55,7 +57,8 @@ def words_of(text: str, letters: bool = False) -> list[str]:
 class Grams:
     """Buckets and their inverse document frequencies, 0 for the dropped ones.
 
-    The kept buckets are numbered from 1 on: most grams of a text are rare, so a model has a fraction of the weights.
+    The kept buckets are numbered from 1 on: most grams of a text are rare, so a model has a fraction of the
+    weights.
     """
 
     def __init__(self, idf: NDArray[np.float32], letters: bool = False) -> None:
@@ -70,7 +73,8 @@ class Grams:
 
     @staticmethod
     def train(documents: Iterable[Document], outputs: int, letters: bool = False) -> Grams:
-        """Learn document frequencies in one pass. As many buckets as twice the different grams, within the bounds."""
+        """Learn document frequencies in one pass. As many buckets as twice the different grams, within the
+        bounds."""
         bits = max(LEAST_BITS, min(MOST_BITS, MOST_WEIGHTS - math.ceil(math.log2(max(1, outputs)))))
         frequency = np.zeros(2**bits, np.int64)
         total = 0
@@ -79,9 +83,9 @@ class Grams:
             frequency += np.bincount(buckets, minlength=2**bits)
             total += len(chunk)
         empty = np.count_nonzero(frequency == 0) / len(frequency)
-        different = -len(frequency) * math.log(max(empty, 1e-9))    # linear counting: collisions allowed for
+        different = -len(frequency) * math.log(max(empty, 1e-9))  # linear counting: collisions allowed for
         fewer = min(bits, max(LEAST_BITS, math.ceil(math.log2(max(1.0, 2 * different)))))
-        frequency = frequency.reshape(2**fewer, -1).sum(axis=1)     # neighbours share their highest bits
+        frequency = frequency.reshape(2**fewer, -1).sum(axis=1)  # neighbours share their highest bits
         idf = np.log((1 + total) / (1 + np.minimum(frequency, total))) + 1
         return Grams(np.where(frequency < LEAST_DOCUMENTS, 0.0, idf).astype(np.float32), letters)
 
@@ -95,7 +99,9 @@ class Grams:
         buckets, weights = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
         return Ragged(buckets, offsets), Ragged(weights, offsets)
 
-    def _encode(self, chunk: Sequence[Document]) -> tuple[NDArray[np.uint32], NDArray[np.float32], NDArray[np.int64]]:
+    def _encode(
+        self, chunk: Sequence[Document]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float32], NDArray[np.int64]]:
         rows, buckets, counts = count(chunk, self.bits, self.letters)
         known = self.idf[buckets] > 0
         rows, buckets, counts = rows[known], buckets[known], counts[known]
@@ -104,7 +110,9 @@ class Grams:
         if len(without):
             places = np.searchsorted(rows, without)
             rows, numbers, weights = (
-                np.insert(rows, places, without), np.insert(numbers, places, 0), np.insert(weights, places, 0.0)
+                np.insert(rows, places, without),
+                np.insert(numbers, places, 0),
+                np.insert(weights, places, 0.0),
             )
         sizes = np.bincount(rows, minlength=len(chunk))
         norms = np.sqrt(np.bincount(rows, weights**2, len(chunk)))
@@ -158,7 +166,9 @@ def count(
     return unique >> bits, unique & (2**bits - 1), counts
 
 
-def _buckets(hashes: NDArray[np.uint64], second: bool, bits: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _buckets(
+    hashes: NDArray[np.uint64], second: bool, bits: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Buckets of the words, and of each two neighbours. The second text of a pair has buckets of its own."""
     salt = _SECOND_TEXT if second else np.uint64(0)
     shift = np.uint64(64 - bits)

@@ -1,7 +1,9 @@
-"""Tables of any format, row by row: csv, tsv, jsonl, parquet and lines of text, with the line each row starts on.
+"""Tables of any format, row by row: csv, tsv, jsonl, parquet and lines of text, with the line each row starts
+on.
 
-A task names the roles it needs (text, label, ...); a `Table` finds the columns that play them and streams rows, so
-a file may be larger than the memory. A row that can't be used comes out as `Bad`; a file that can't is a UserError.
+A task names the roles it needs (text, label, ...); a `Table` finds the columns that play them and streams
+rows, so a file may be larger than the memory. A row that can't be used comes out as `Bad`; a file that can't
+is a UserError.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class DataConfig:
     """Which files are read, and how a text becomes numbers."""
 
     train: tuple[str, ...] = ()
-    """Files to learn from: .csv .tsv .jsonl .parquet .txt, plain or .gz; patterns and several files are one data set."""
+    """Files to learn from: .csv .tsv .jsonl .parquet .txt, plain or .gz; patterns and several files are one
+    data set."""
     valid: tuple[str, ...] = ()
     """Files to compare models on while training; none: a tenth of the training rows is held out."""
     test: tuple[str, ...] = ()
@@ -43,7 +46,8 @@ class DataConfig:
     columns: dict[str, str] = field(default_factory=dict)
     """Which column plays which role, where it does not have a usual name: {text: review, label: stars}."""
     header: bool | None = None
-    """Whether the first row holds the names of the columns; empty: found out. Without a header they are named 1, 2, ..."""
+    """Whether the first row holds the names of the columns; empty: found out. Without a header they are named
+    1, 2, ..."""
     encoding: str = "utf-8"
     """Encoding of the files."""
     quotes: bool | None = None
@@ -57,9 +61,11 @@ class DataConfig:
     target_tokens: TokensConfig | None = None
     """How the written side is cut, where there is one; empty: as the side that is read."""
     marks: Literal["none", "cls", "sep"] = "none"
-    """What stands around a text: nothing; [CLS] text [SEP], as for BERT; or [SEP] text [SEP], as between documents."""
+    """What stands around a text: nothing; [CLS] text [SEP], as for BERT; or [SEP] text [SEP], as between
+    documents."""
     length: Positive = 512
-    """Pieces kept of a text: of a longer one a third from its head, the rest from its tail. Longer pairs are not trained on."""
+    """Pieces kept of a text: of a longer one a third from its head, the rest from its tail. Longer pairs are
+    not trained on."""
     sentences: Positive = 60
     """Sentences kept of a text, where a model reads sentences."""
     sentence_length: Positive = 60
@@ -101,7 +107,9 @@ Record = tuple[int, list[str]]
 class Table:
     """One data set: rows of one or several files, in order. Iterating gives Row | Bad, anew each time."""
 
-    def __init__(self, names: Sequence[str], config: DataConfig, roles: Sequence[Role], any_ending: bool = False) -> None:
+    def __init__(
+        self, names: Sequence[str], config: DataConfig, roles: Sequence[Role], any_ending: bool = False
+    ) -> None:
         """any_ending: a file whose ending tells no format is lines of text."""
         self.config, self.roles = config, tuple(roles)
         self.sources = find(names, any_ending)
@@ -131,7 +139,7 @@ class Table:
             else:
                 yield from self._cell_rows(source, layout)
 
-    # Cells in a fixed order: csv, tsv, txt -------------------------------------------------------------------------
+    # Cells in a fixed order: csv, tsv, txt ------------------------------------------------------------------
 
     def _cell_rows(self, source: Source, layout: Layout) -> Iterator[Row | Bad]:
         name, columns, width = source.name, layout.columns, len(layout.columns)
@@ -143,11 +151,14 @@ class Table:
                 yield record
             elif len(record[1]) != width:
                 yield Bad(
-                    Place(name, record[0]), f"this row has {len(record[1])} cells, but the table has {width} columns.",
+                    Place(name, record[0]),
+                    f"this row has {len(record[1])} cells, but the table has {width} columns.",
                     "Complete the row, or quote a cell that contains the separator.",
                 )
             else:
-                yield self._checked(Place(name, record[0]), dict(zip(columns, record[1], strict=True)), layout)
+                yield self._checked(
+                    Place(name, record[0]), dict(zip(columns, record[1], strict=True)), layout
+                )
 
     def _records(self, source: Source) -> Iterator[Record | Bad]:
         """Records with the line each starts on; blank lines of csv and tsv are none."""
@@ -206,7 +217,7 @@ class Table:
             if cells:
                 yield start, cells
 
-    # Lines of two files ----------------------------------------------------------------------------------------------
+    # Lines of two files -------------------------------------------------------------------------------------
 
     def _parallel_rows(self, source: Source, layout: Layout) -> Iterator[Row | Bad]:
         """Line n of one file with line n of the other. A line that is empty in both is none."""
@@ -228,12 +239,19 @@ class Table:
 
     def _parallel(self, source: Source) -> Iterator[tuple[int, tuple[str | None, str | None]]]:
         """Numbered lines of both files; a UserError when one has more than the other."""
-        one, two = (iter(Lines(side, self.config.encoding, self.config.longest_line)) for side in source.sides)
+        one, two = (
+            iter(Lines(side, self.config.encoding, self.config.longest_line)) for side in source.sides
+        )
         for number, (first, second) in enumerate(itertools.zip_longest(one, two), 1):
             if first is None or second is None:
-                counts = [number - (first is None) + sum(1 for _ in one), number - (second is None) + sum(1 for _ in two)]
+                counts = [
+                    number - (first is None) + sum(1 for _ in one),
+                    number - (second is None) + sum(1 for _ in two),
+                ]
                 names = [side.name for side in source.sides]
-                has = " and ".join(f"{name} has {count:,} lines" for name, count in zip(names, counts, strict=True))
+                has = " and ".join(
+                    f"{name} has {count:,} lines" for name, count in zip(names, counts, strict=True)
+                )
                 raise UserError(
                     what=f"{has}.",
                     why="Line n of one file belongs to line n of the other, so they must have equally many.",
@@ -241,7 +259,7 @@ class Table:
                 )
             yield number, (first[1], second[1])
 
-    # Named values: jsonl, parquet ----------------------------------------------------------------------------------
+    # Named values: jsonl, parquet ---------------------------------------------------------------------------
 
     def _objects(self, source: Source) -> Iterator[tuple[Place, dict[str, Any] | Bad]]:
         if self._format(source) == "parquet":
@@ -261,8 +279,14 @@ class Table:
                 shown = json.dumps(value, ensure_ascii=False)[:60]
                 many = role == "label" and isinstance(value, list)
                 return Bad(
-                    place, f'"{column}" is {"a list" if isinstance(value, list) else "an object"}, not one value: {shown}',
-                    "Multi-label data is not supported: give each row one label." if many else "Write it as one text or number.",
+                    place,
+                    f'"{column}" is {"a list" if isinstance(value, list) else "an object"}, not one value:'
+                    f" {shown}",
+                    (
+                        "Multi-label data is not supported: give each row one label."
+                        if many
+                        else "Write it as one text or number."
+                    ),
                 )
             if value is None and self._role(role).required:
                 return Bad(place, f'there is no "{column}" in this row.', f'Add "{column}" to it.')
@@ -271,7 +295,7 @@ class Table:
             record.setdefault(column, "")
         return self._checked(place, record, layout)
 
-    # Both ----------------------------------------------------------------------------------------------------------
+    # Both ---------------------------------------------------------------------------------------------------
 
     def _checked(self, place: Place, record: dict[str, str], layout: Layout) -> Row | Bad:
         """The row, unless a cell that is needed is empty or not the number it should be."""
@@ -283,7 +307,11 @@ class Table:
             if not cell or cell.isspace():
                 return Bad(place, f"the {role.name} is empty.", f"Give it a {role.name}, or remove the row.")
             if role.number and not _is_number(cell):
-                return Bad(place, f'the {role.name} "{cell[:40]}" is not a number.', "Write a plain number, such as 3.5.")
+                return Bad(
+                    place,
+                    f'the {role.name} "{cell[:40]}" is not a number.',
+                    "Write a plain number, such as 3.5.",
+                )
         return Row(place, cells, record)
 
     def _layout(self, source: Source) -> Layout:
@@ -298,11 +326,15 @@ class Table:
             return self._two_sides(source)
         if kind in ("jsonl", "parquet"):
             objects = [found for _, found in itertools.islice(self._objects(source), SAMPLED_ROWS)]
-            names = list(dict.fromkeys(name for found in objects if not isinstance(found, Bad) for name in found))
+            names = list(
+                dict.fromkeys(name for found in objects if not isinstance(found, Bad) for name in found)
+            )
             faults = [found for found in objects if isinstance(found, Bad)]
             if not names and faults:
                 raise faults[0].error()
-            rows = [[_text(found.get(name)) for name in names] for found in objects if not isinstance(found, Bad)]
+            rows = [
+                [_text(found.get(name)) for name in names] for found in objects if not isinstance(found, Bad)
+            ]
             sample = [names, *rows] if objects else []
             return layout_of(source.name, sample, self.roles, told.columns, header=True, named=True)
         sample, faults, size = [], [], 0
@@ -319,8 +351,12 @@ class Table:
         if kind == "txt":
             return self._lines_of_text(source, sample)
         first = self._layouts.get(self.sources[0])
-        before = first.found if first and not first.header and not first.named else {}    # headerless files of a set are alike
-        return layout_of(source.name, sample, self.roles, {**before, **told.columns}, header=told.header, named=False)
+        before = (
+            first.found if first and not first.header and not first.named else {}
+        )  # headerless files of a set are alike
+        return layout_of(
+            source.name, sample, self.roles, {**before, **told.columns}, header=told.header, named=False
+        )
 
     def _lines_of_text(self, source: Source, sample: list[list[str]]) -> Layout:
         """A .txt file is one column, the first role, and has no header."""
@@ -331,16 +367,24 @@ class Table:
                 why=f"Each row needs a {one_of(more)}, too.",
                 fix="Use a table: .csv .tsv .jsonl .parquet" + (IN_PAIRS if self.roles[0].in_order else ""),
             )
-        layout_of(source.name, sample, (), {}, header=False, named=False)    # it must not be empty
+        layout_of(source.name, sample, (), {}, header=False, named=False)  # it must not be empty
         return Layout([self.roles[0].name], False, False, {self.roles[0].name: self.roles[0].name})
 
     def _two_sides(self, source: Source) -> Layout:
         """Parallel files are two columns, source and target, and have no header."""
         if not self.roles[0].in_order:
             raise UserError(
-                what=f"{source.name}: a comma joins two files of parallel text, which this task does not read.",
-                why=f"It reads tables with columns for {' and '.join(role.name for role in self.roles if role.required)}.",
-                fix=f"If these are files of one data set, put a space between them: {source.name.replace(',', ' ')}",
+                what=(
+                    f"{source.name}: a comma joins two files of parallel text, which this task does not read."
+                ),
+                why=(
+                    "It reads tables with columns for"
+                    f" {' and '.join(role.name for role in self.roles if role.required)}."
+                ),
+                fix=(
+                    "If these are files of one data set, put a space between them:"
+                    f" {source.name.replace(',', ' ')}"
+                ),
             )
         return Layout(["source", "target"], False, False, {"source": "source", "target": "target"})
 
@@ -354,7 +398,8 @@ class Table:
 
     def _too_long(self, source: Source, number: int) -> Bad:
         return Bad(
-            Place(source.name, number), f"this line has more than {self.config.longest_line:,} bytes.",
+            Place(source.name, number),
+            f"this line has more than {self.config.longest_line:,} bytes.",
             "Look for a missing line break or quote. If it is meant, raise data.longest_line.",
         )
 
@@ -372,7 +417,9 @@ def _broken_quote(source: Source, line: int, what: str) -> UserError:
     )
 
 
-_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)    # numbers stay as they are written
+_DECODER = json.JSONDecoder(
+    parse_int=str, parse_float=str, parse_constant=str
+)  # numbers stay as they are written
 
 
 def _object(place: Place, line: str) -> dict[str, Any] | Bad:
@@ -380,15 +427,25 @@ def _object(place: Place, line: str) -> dict[str, Any] | Bad:
     try:
         value = _DECODER.decode(line)
         if "\\ud" in line.lower():
-            json.dumps(value, ensure_ascii=False).encode()    # half a surrogate pair is no text
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
     except json.JSONDecodeError as error:
-        return Bad(place, f"this is not valid JSON: {error.msg} at character {error.pos + 1}.", "Write one JSON object a line.")
+        return Bad(
+            place,
+            f"this is not valid JSON: {error.msg} at character {error.pos + 1}.",
+            "Write one JSON object a line.",
+        )
     except UnicodeEncodeError:
-        return Bad(place, "this line has half a character (a lone \\ud... escape).", "Write the character whole.")
+        return Bad(
+            place, "this line has half a character (a lone \\ud... escape).", "Write the character whole."
+        )
     except RecursionError:
         return Bad(place, "this JSON is nested too deeply.", "Write one flat JSON object a line.")
     if not isinstance(value, dict):
-        return Bad(place, f"this is a JSON {_JSON_NAMES[type(value)]}, not an object.", 'Write {"text": "...", "label": "..."}.')
+        return Bad(
+            place,
+            f"this is a JSON {_JSON_NAMES[type(value)]}, not an object.",
+            'Write {"text": "...", "label": "..."}.',
+        )
     return value
 
 
@@ -416,7 +473,8 @@ def _parquet(source: Source) -> Iterator[tuple[Place, dict[str, Any] | Bad]]:
         import pyarrow.parquet
     except ImportError:
         raise UserError(
-            what=f"{source.name}: reading parquet needs pyarrow, which is not installed.", fix='pip install "seqlab[parquet]"'
+            what=f"{source.name}: reading parquet needs pyarrow, which is not installed.",
+            fix='pip install "seqlab[parquet]"',
         ) from None
     number = 0
     try:

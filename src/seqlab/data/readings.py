@@ -66,7 +66,8 @@ class Reading(ABC):
 
     @abstractmethod
     def pieces(self, text: str, text2: str | None = None) -> list[list[str]]:
-        """What stands at each position of the first field, for display: one list, or one for each sentence."""
+        """What stands at each position of the first field, for display: one list, or one for each
+        sentence."""
 
     @abstractmethod
     def save(self, folder: Path) -> None: ...
@@ -81,10 +82,11 @@ class Reading(ABC):
 
 
 def reading(reads: str, config: DataConfig, *, outputs: int = 2, ends: bool = False) -> Reading:
-    """The reading for an input that reads tokens, sentences, characters or grams. It has yet to be trained or loaded.
+    """The reading for an input that reads tokens, sentences, characters or grams. It has yet to be trained or
+    loaded.
 
-    outputs: how many numbers the model gives, which bounds the table of grams. ends: texts are kept whole, and [EOS] stands
-    after each, as where another text is written for it.
+    outputs: how many numbers the model gives, which bounds the table of grams. ends: texts are kept whole,
+    and [EOS] stands after each, as where another text is written for it.
     """
     return READINGS[reads](config, outputs, ends)
 
@@ -112,7 +114,10 @@ class TokensReading(Reading):
         text, most, most2 = joined(first, second, self._room)
         before, after = self._marks
         segments = marked(Ragged(_segments(most, most2), text.offsets), [0] * len(before), [1] * len(after))
-        return Encoded({"text": marked(text, before, after), "segments": segments}, _cut_pairs(first, second, most, most2))
+        return Encoded(
+            {"text": marked(text, before, after), "segments": segments},
+            _cut_pairs(first, second, most, most2),
+        )
 
     @property
     def _marks(self) -> tuple[list[int], list[int]]:
@@ -146,25 +151,35 @@ class TokensReading(Reading):
 
 
 class SentencesReading(TokensReading):
-    """Sentences of words. A sentence that is too long goes on in the next one; of too many the middle ones go.
+    """Sentences of words. A sentence that is too long goes on in the next one; of too many the middle ones
+    go.
 
     Of a pair: the sentences of the first text, a sentence that is only [SEP], the sentences of the second.
     """
 
     def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Encoded:
         first = self._sentences(texts)
-        order = Ragged(np.arange(len(first.offsets) - 1), _outer(first))    # of each example the numbers of its sentences
+        order = Ragged(
+            np.arange(len(first.offsets) - 1), _outer(first)
+        )  # of each example the numbers of its sentences
         if texts2 is None:
             kept = shorten(order, self.config.sentences)
             inner = Ragged(first.values, first.offsets).take(kept.values)
-            return Encoded({"text": Ragged(inner.values, inner.offsets, kept.offsets)}, _shortened(order, kept))
+            return Encoded(
+                {"text": Ragged(inner.values, inner.offsets, kept.offsets)}, _shortened(order, kept)
+            )
         second = self._sentences(texts2)
         order2 = Ragged(np.arange(len(second.offsets) - 1) + len(order.values), _outer(second))
-        mark = len(order.values) + len(order2.values)                       # the [SEP] sentence comes last in the pool
+        mark = len(order.values) + len(order2.values)  # the [SEP] sentence comes last in the pool
         kept, most, most2 = joined(order, order2, self.config.sentences, mark)
-        pool = concatenate([Ragged(part.values, part.offsets) for part in (first, second)] + [Ragged.of([[SEP]], np.int64)])
+        pool = concatenate(
+            [Ragged(part.values, part.offsets) for part in (first, second)] + [Ragged.of([[SEP]], np.int64)]
+        )
         inner = pool.take(kept.values)
-        return Encoded({"text": Ragged(inner.values, inner.offsets, kept.offsets)}, _cut_pairs(order, order2, most, most2))
+        return Encoded(
+            {"text": Ragged(inner.values, inner.offsets, kept.offsets)},
+            _cut_pairs(order, order2, most, most2),
+        )
 
     def _sentences(self, texts: Sequence[str]) -> Ragged:
         """All sentences of all texts, nested, wrapped but not cut."""
@@ -210,11 +225,15 @@ class CharactersReading(TokensReading):
     def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Encoded:
         encoded = super().encode(texts, texts2)
         others = [None] * len(texts) if texts2 is None else texts2
-        words = [word for text, other in zip(texts, others, strict=True) for word in self.pieces(text, other)[0]]
+        words = [
+            word for text, other in zip(texts, others, strict=True) for word in self.pieces(text, other)[0]
+        ]
         numbers: dict[str, int] = {}
         order = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int64, len(words))
         spelt = self.characters.encode([word[: self.config.word_length] for word in numbers])
-        inner = shorten(spelt, self.config.word_length).take(order)    # a sign outside the vocabulary may be several pieces
+        inner = shorten(spelt, self.config.word_length).take(
+            order
+        )  # a sign outside the vocabulary may be several pieces
         nested = Ragged(inner.values, inner.offsets, encoded.fields["text"].offsets)
         return Encoded({**encoded.fields, "characters": nested}, encoded.cut)
 
@@ -229,7 +248,8 @@ class CharactersReading(TokensReading):
 
 
 class GramsReading(Reading):
-    """Hashed 1-2-grams of words, or of letters where tokens are characters, with TF-IDF weights. Texts are read whole."""
+    """Hashed 1-2-grams of words, or of letters where tokens are characters, with TF-IDF weights. Texts are
+    read whole."""
 
     names: ClassVar[tuple[str, ...]] = ("grams", "weights")
     grams: Grams
@@ -243,7 +263,9 @@ class GramsReading(Reading):
         return self
 
     def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Encoded:
-        grams, weights = self.grams.encode(list(texts) if texts2 is None else list(zip(texts, texts2, strict=True)))
+        grams, weights = self.grams.encode(
+            list(texts) if texts2 is None else list(zip(texts, texts2, strict=True))
+        )
         return Encoded({"grams": grams, "weights": weights}, 0)
 
     def pieces(self, text: str, text2: str | None = None) -> list[list[str]]:
@@ -265,11 +287,12 @@ READINGS: dict[str, type[Reading]] = {
 }
 
 
-# Shortening and joining ----------------------------------------------------------------------------------------
+# Shortening and joining -------------------------------------------------------------------------------------
 
 
 def shorten(rows: Ragged, most: int | NDArray[np.int64]) -> Ragged:
-    """At most so many values of each row: of a longer one a third of them from its head, the rest from its tail."""
+    """At most so many values of each row: of a longer one a third of them from its head, the rest from its
+    tail."""
     sizes = rows.sizes()
     keep = np.minimum(sizes, most)
     if (keep == sizes).all():
@@ -280,8 +303,11 @@ def shorten(rows: Ragged, most: int | NDArray[np.int64]) -> Ragged:
     return Ragged(rows.values[kept], offsets_of(keep))
 
 
-def shares(sizes: NDArray[np.int64], sizes2: NDArray[np.int64], most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How much of each text of a pair is kept: half of the room each, and what one does not need goes to the other."""
+def shares(
+    sizes: NDArray[np.int64], sizes2: NDArray[np.int64], most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How much of each text of a pair is kept: half of the room each, and what one does not need goes to the
+    other."""
     half = most // 2
     first = np.minimum(sizes, np.maximum(half, most - sizes2))
     second = np.minimum(sizes2, most - first)
@@ -294,7 +320,9 @@ def _shares_of(first: Sequence[object], second: Sequence[object], most: int) -> 
     return int(one[0]), int(two[0])
 
 
-def joined(first: Ragged, second: Ragged, most: int, mark: int = SEP) -> tuple[Ragged, NDArray[np.int64], NDArray[np.int64]]:
+def joined(
+    first: Ragged, second: Ragged, most: int, mark: int = SEP
+) -> tuple[Ragged, NDArray[np.int64], NDArray[np.int64]]:
     """Rows of: first, mark, second, each text cut to its share of `most`; and the shares."""
     most1, most2 = shares(first.sizes(), second.sizes(), most - 1)
     offsets = offsets_of(most1 + 1 + most2)

@@ -16,7 +16,8 @@ from seqlab.data.survey import SHOWN, Look, Problem, Split, Splits, first_of, te
 APART = 3.0
 """A pair is suspect when one side is so many times as long as the other sides of the data let expect."""
 SPREAD = 5.0
-"""Or so many times the usual deviation, where lengths have little to do with each other, as in questions and answers."""
+"""Or so many times the usual deviation, where lengths have little to do with each other, as in questions and
+answers."""
 SHORT = 40
 """Characters up to which a pair may be of any shape: short texts are of all lengths."""
 
@@ -66,8 +67,14 @@ def pair_problems(splits: Splits, one: str, two: str) -> Iterator[Problem]:
     for split in splits.values():
         suspects = apart(split.looks[one].letters, split.looks[two].letters)
         if len(suspects):
-            what = f"in {_share(len(suspects), split)} one side is far longer than the other{_more(split, suspects)}."
-            fix = "Look at them: lines may have slipped, or a text be cut off. Remove those that do not say the same."
+            what = (
+                f"in {_share(len(suspects), split)} one side is far longer than the"
+                f" other{_more(split, suspects)}."
+            )
+            fix = (
+                "Look at them: lines may have slipped, or a text be cut off. Remove those that do not say the"
+                " same."
+            )
             yield Problem("warning", f"{split.name}: {what}", split.place(int(suspects[0])), fix)
     for split in splits.values():
         yield from _repeats(split, two)
@@ -77,8 +84,8 @@ def pair_problems(splits: Splits, one: str, two: str) -> Iterator[Problem]:
 def apart(first: NDArray[np.uint32], second: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Rows whose sides have numbers of characters that hardly belong together, the worst first.
 
-    The logarithm of their ratio is far from its median: by more than log 3 and by more than five times what is usual (the
-    median deviation, as a standard deviation), in a pair that is not short.
+    The logarithm of their ratio is far from its median: by more than log 3 and by more than five times what
+    is usual (the median deviation, as a standard deviation), in a pair that is not short.
     """
     if not len(first):
         return np.zeros(0, np.int64)

@@ -1,7 +1,8 @@
 """Rows of different lengths, kept flat: in memory, in memory-mapped files, and padded when a batch is made.
 
-A `Store` is a folder of named fields, written chunk by chunk and mapped into memory when read, so that its size is
-limited by the disk alone. Stores are cached under a fingerprint of the files and settings they were made from.
+A `Store` is a folder of named fields, written chunk by chunk and mapped into memory when read, so that its
+size is limited by the disk alone. Stores are cached under a fingerprint of the files and settings they were
+made from.
 """
 
 from __future__ import annotations
@@ -69,14 +70,20 @@ class Ragged:
     def row(self, number: int) -> list[Any]:
         """One example as a list, or a list of lists."""
         one = self.take(np.array([number]))
-        parts = [one.values[start:end].tolist() for start, end in zip(one.offsets, one.offsets[1:], strict=False)]
+        parts = [
+            one.values[start:end].tolist() for start, end in zip(one.offsets, one.offsets[1:], strict=False)
+        ]
         return parts if self.outer is not None else parts[0]
 
 
 def concatenate(parts: Sequence[Ragged]) -> Ragged:
     """The examples of all parts, one part after the other."""
     values = np.concatenate([part.values for part in parts])
-    outer = None if parts[0].outer is None else _joined_offsets([part.outer for part in parts if part.outer is not None])
+    outer = (
+        None
+        if parts[0].outer is None
+        else _joined_offsets([part.outer for part in parts if part.outer is not None])
+    )
     return Ragged(values, _joined_offsets([part.offsets for part in parts]), outer)
 
 
@@ -128,7 +135,8 @@ def marked(rows: Ragged, before: Sequence[int], after: Sequence[int]) -> Ragged:
 
 @dataclass(frozen=True)
 class Store:
-    """Examples ready to be batched: named fields (one Ragged each), named arrays (one number an example), and notes."""
+    """Examples ready to be batched: named fields (one Ragged each), named arrays (one number an example), and
+    notes."""
 
     fields: dict[str, Ragged]
     arrays: dict[str, NDArray[Any]]
@@ -163,8 +171,8 @@ def _mapped(path: Path, kind: str) -> NDArray[Any]:
 class StoreWriter:
     """Writes a store chunk by chunk. The folder appears under its name when all is there, or not at all.
 
-        with StoreWriter(folder) as writer:
-            writer.append(fields, {"target": targets})
+    with StoreWriter(folder) as writer:
+        writer.append(fields, {"target": targets})
     """
 
     def __init__(self, folder: Path) -> None:
@@ -213,21 +221,29 @@ class StoreWriter:
             if kind is None:
                 self._finish()
         finally:
-            shutil.rmtree(self._temporary, ignore_errors=True)    # nothing is left there once it has its name
+            shutil.rmtree(self._temporary, ignore_errors=True)  # nothing is left there once it has its name
 
     def _finish(self) -> None:
         kinds = {name: column.kind.str for name, column in self._columns.items()}
         told = {
             "format": FORMAT,
-            "fields": {name: {part: kinds[f"{name}.{part}"] for part in parts} for name, parts in self._fields.items()},
+            "fields": {
+                name: {part: kinds[f"{name}.{part}"] for part in parts}
+                for name, parts in self._fields.items()
+            },
             "arrays": {name: kinds[f"{name}.array"] for name in self._arrays},
             "notes": self.notes,
         }
         (self._temporary / "store.json").write_text(json.dumps(told), encoding="utf-8")
         with contextlib.suppress(OSError):
             self._temporary.rename(self.folder)
-        if not (self.folder / "store.json").exists():    # another process may have been first: then its store is as good
-            raise MachineError(what=f"{self.folder}: the store can't be given its name.", fix="Remove this folder and try again.")
+        if not (
+            self.folder / "store.json"
+        ).exists():  # another process may have been first: then its store is as good
+            raise MachineError(
+                what=f"{self.folder}: the store can't be given its name.",
+                fix="Remove this folder and try again.",
+            )
 
 
 class _Column:
@@ -244,7 +260,9 @@ class _Column:
         else:
             low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
             bounds = {kind: np.iinfo(kind) for kind in (np.uint8, np.uint16, np.uint32, np.int64)}
-            kind = np.dtype(next(kind for kind, bound in bounds.items() if bound.min <= low and high <= bound.max))
+            kind = np.dtype(
+                next(kind for kind, bound in bounds.items() if bound.min <= low and high <= bound.max)
+            )
             if kind.itemsize > self.kind.itemsize:
                 self._widen(kind)
         self.file.write(np.ascontiguousarray(values, self.kind).data)
@@ -265,7 +283,7 @@ class _Column:
         self.file.close()
 
 
-# The cache -----------------------------------------------------------------------------------------------------
+# The cache --------------------------------------------------------------------------------------------------
 
 
 def digest_of(path: Path) -> str:
@@ -276,7 +294,9 @@ def digest_of(path: Path) -> str:
 
 def fingerprint(digests: Sequence[str], settings: Any) -> str:
     """A name for what comes from files with these hashes, under these settings (a plain tree)."""
-    return hashlib.sha256(json.dumps([FORMAT, settings, list(digests)], sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([FORMAT, settings, list(digests)], sort_keys=True).encode()).hexdigest()[
+        :32
+    ]
 
 
 def cache_folder() -> Path:
@@ -285,7 +305,8 @@ def cache_folder() -> Path:
 
 
 def cached_store(name: str, write: Callable[[StoreWriter], None]) -> Store:
-    """The store with this fingerprint, written first if it is not there. The oldest go when all take over 20 GB."""
+    """The store with this fingerprint, written first if it is not there. The oldest go when all take over 20
+    GB."""
     folder = cache_folder() / name
     try:
         store = _found(folder)
@@ -314,8 +335,12 @@ def _found(folder: Path) -> Store | None:
 
 
 def forget_old(folder: Path, most: int) -> None:
-    """Remove the stores that were used longest ago, so that the rest takes at most so many bytes. The newest stays."""
-    stores = sorted((path for path in folder.iterdir() if (path / "store.json").exists()), key=lambda path: -path.stat().st_mtime)
+    """Remove the stores that were used longest ago, so that the rest takes at most so many bytes. The newest
+    stays."""
+    stores = sorted(
+        (path for path in folder.iterdir() if (path / "store.json").exists()),
+        key=lambda path: -path.stat().st_mtime,
+    )
     total = 0
     for place, path in enumerate(stores):
         total += sum(file.stat().st_size for file in path.iterdir())

@@ -1,7 +1,7 @@
 """Running text: files as one stream of characters, line ends included, and the batches that are cut from it.
 
-A stream is read line by line; a line, its end included, is a piece, and a very long line is several. Their ids stand one
-after the other in a store, so that any stretch of the text is a slice of one long array.
+A stream is read line by line; a line, its end included, is a piece, and a very long line is several. Their
+ids stand one after the other in a store, so that any stretch of the text is a slice of one long array.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ HELD = 0.1
 """Share of the text, at its end, that is held out for validation."""
 
 
-TEXT = Role("text", ("text", "sentence", "content", "document", "word", "name", "line", "body", "message"), True)
+TEXT = Role(
+    "text", ("text", "sentence", "content", "document", "word", "name", "line", "body", "message"), True
+)
 """The column of a table that holds the texts."""
 
 
-# From files to pieces ------------------------------------------------------------------------------------------------
+# From files to pieces ---------------------------------------------------------------------------------------
 
 
 class RunningTable(Table):
     """Running text as a table: all files are one text, and its rows are the lines, each with its end.
 
-    A file ends with the end of a line, unless it is the last. A line of more than 4,096 characters is several rows.
+    A file ends with the end of a line, unless it is the last. A line of more than 4,096 characters is several
+    rows.
     """
 
     def __init__(self, names: Sequence[str], config: DataConfig) -> None:
@@ -46,7 +49,10 @@ class RunningTable(Table):
             if source.format not in ("txt", ""):
                 raise UserError(
                     what=f"{source.name}: this is a table, but task.flow is text.",
-                    why="Running text is read from .txt files, line ends included; each row of a table is a text of its own.",
+                    why=(
+                        "Running text is read from .txt files, line ends included; each row of a table is a"
+                        " text of its own."
+                    ),
                     fix="Save the text as .txt, or train with task.flow=rows.",
                 )
 
@@ -67,7 +73,8 @@ class RunningTable(Table):
                     yield Row(place, {"text": text}, {"text": text})
             if blank:
                 raise UserError(
-                    what=f"{source.name}: this file is empty.", why="There is nothing to read.",
+                    what=f"{source.name}: this file is empty.",
+                    why="There is nothing to read.",
                     fix="Check that it was written or downloaded in full.",
                 )
             if not text.endswith("\n") and source is not self.sources[-1]:
@@ -75,7 +82,8 @@ class RunningTable(Table):
 
 
 def cut_line(line: str, most: int = LONGEST_PIECE) -> Iterator[str]:
-    """A line in parts of at most so many characters, each cut before a space if there is one in its second half."""
+    """A line in parts of at most so many characters, each cut before a space if there is one in its second
+    half."""
     while len(line) > most:
         space = line.rfind(" ", most // 2, most)
         end = most if space < 0 else space
@@ -92,11 +100,12 @@ def held_at_the_end(sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
     return held
 
 
-# From pieces to ids --------------------------------------------------------------------------------------------------
+# From pieces to ids -----------------------------------------------------------------------------------------
 
 
 def encode_pieces(tokenizer: Tokenizer, texts: Sequence[str]) -> Ragged:
-    """Ids of pieces of a stream; a piece without any (a blank line, to a tokenizer that drops line ends) has an empty row."""
+    """Ids of pieces of a stream; a piece without any (a blank line, to a tokenizer that drops line ends) has
+    an empty row."""
     return tokenizer.encode(texts, empty=True)
 
 
@@ -129,17 +138,20 @@ def opening_of(tokenizer: Tokenizer) -> int:
     return BOS
 
 
-# Batches -------------------------------------------------------------------------------------------------------------
+# Batches ----------------------------------------------------------------------------------------------------
 
 START, WIDTH, FOLLOWS = range(3)
-"""Columns of a batch of a stream (B 3): where each row starts, how many ids it has, whether it goes on from the last batch."""
+"""Columns of a batch of a stream (B 3): where each row starts, how many ids it has, whether it goes on from
+the last batch."""
 
 
 class Streams(Plan):
-    """Parallel streams for truncated backpropagation: each row goes on where the same row of the batch before it ended.
+    """Parallel streams for truncated backpropagation: each row goes on where the same row of the batch before
+    it ended.
 
-    The text is a ring, cut into `rows` stretches of equal length from a place that (seed, epoch) decides. A step takes the
-    next `context` ids of every stretch, or a little fewer, so that all steps of an epoch are alike.
+    The text is a ring, cut into `rows` stretches of equal length from a place that (seed, epoch) decides. A
+    step takes the next `context` ids of every stretch, or a little fewer, so that all steps of an epoch are
+    alike.
     """
 
     carries = True
@@ -155,7 +167,10 @@ class Streams(Plan):
         edges = np.rint(np.linspace(0, stretch, steps + 1)).astype(np.int64)
         first = int(_random(self.seed, number).integers(self.length)) + stretch * np.arange(self.rows)
         return [
-            np.stack([(first + edge) % self.length, np.full(self.rows, end - edge), np.full(self.rows, step > 0)], axis=1)
+            np.stack(
+                [(first + edge) % self.length, np.full(self.rows, end - edge), np.full(self.rows, step > 0)],
+                axis=1,
+            )
             for step, (edge, end) in enumerate(itertools.pairwise(edges))
         ]
 
@@ -185,7 +200,8 @@ def _random(seed: int, epoch: int) -> np.random.Generator:
 
 
 def stretches(ids: NDArray[Any], rows: Rows, opening: int) -> NDArray[np.int64]:
-    """The ids of a batch (B W+1): of each row the one before it, which is `opening` at the start of the text, and its own."""
+    """The ids of a batch (B W+1): of each row the one before it, which is `opening` at the start of the text,
+    and its own."""
     width = int(rows[0, WIDTH])
     places = rows[:, START, None] + np.arange(-1, width)
     found = np.asarray(ids[places % len(ids)], np.int64)

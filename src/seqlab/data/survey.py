@@ -1,6 +1,7 @@
 """What is in the data: rows, lengths, labels, and everything that may be wrong with them, found in one pass.
 
-Of a text only a 64-bit hash and its length are kept, about 30 bytes a row, so a survey may be larger than the memory.
+Of a text only a 64-bit hash and its length are kept, about 30 bytes a row, so a survey may be larger than the
+memory.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ class NoLook(Look):
 
 @dataclass(frozen=True)
 class Split:
-    """One data set after one pass: a number for each good row, in the order of the rows, and what its fields found."""
+    """One data set after one pass: a number for each good row, in the order of the rows, and what its fields
+    found."""
 
     name: str
     walk: Walk
@@ -122,7 +124,7 @@ def first_of(splits: Splits) -> Split:
     return next(iter(splits.values()))
 
 
-# What is told of every data set ------------------------------------------------------------------------------------------
+# What is told of every data set -----------------------------------------------------------------------------
 
 
 def faults(splits: Splits) -> Iterator[Problem]:
@@ -141,13 +143,17 @@ def too_few(splits: Splits, labels: NDArray[np.int64] | None = None) -> Iterator
     for name, split in splits.items():
         if not split.rows:
             place = split.walk.faults[0].place if split.walk.faults else None
-            yield Problem("error", f"{name}: not a single row can be used.", place, "Mend them, or name another file.")
+            yield Problem(
+                "error", f"{name}: not a single row can be used.", place, "Mend them, or name another file."
+            )
     train = first_of(splits)
     if "valid" not in splits and train.rows and (train.walk.skipped or not train.walk.bad):
         held = held_out(train.hashes, labels=labels)
         if held.all() or not held.any():
             yield Problem(
-                "error", f"too few rows to hold some out for validation: {train.rows:,}.", train.place(0),
+                "error",
+                f"too few rows to hold some out for validation: {train.rows:,}.",
+                train.place(0),
                 "Add rows, or name others to validate on: --valid FILE",
             )
 
@@ -161,8 +167,10 @@ def leaks(splits: Splits) -> Iterator[Problem]:
             if len(shared):
                 found = f"1 row of {two} is" if len(shared) == 1 else f"{len(shared):,} rows of {two} are"
                 yield Problem(
-                    "warning", f"{found} also in {one}: scores on {two} look better than they are.",
-                    splits[two].place(int(shared[0])), f"Remove them from {one}.",
+                    "warning",
+                    f"{found} also in {one}: scores on {two} look better than they are.",
+                    splits[two].place(int(shared[0])),
+                    f"Remove them from {one}.",
                 )
 
 
@@ -200,9 +208,11 @@ def text_hash(text: str, text2: str | None = None) -> int:
 def held_out(
     hashes: NDArray[np.uint64], share: float = 0.1, most: int = 2000, labels: NDArray[np.int64] | None = None
 ) -> NDArray[np.bool_]:
-    """Which rows to validate on: those with the smallest hashes, so the same texts every time, in whatever order.
+    """Which rows to validate on: those with the smallest hashes, so the same texts every time, in whatever
+    order.
 
-    Equal texts fall on the same side. With `labels`, texts of a label that would have no training row stay there.
+    Equal texts fall on the same side. With `labels`, texts of a label that would have no training row stay
+    there.
     """
     wanted = max(1, min(most, round(share * len(hashes))))
     unique, group, sizes = np.unique(hashes, return_inverse=True, return_counts=True)

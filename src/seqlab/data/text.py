@@ -38,7 +38,8 @@ ENCODED_AT_ONCE = 500
 
 BREAK = r"<[bB][rR]\s*/?>"
 WORD = {"marks": r"\w+(?:['’]\w+)*|[^\w\s]", "spaces": r"\n|\S+"}
-"""A word, with its inner apostrophes, or a single mark; or: the end of a line, or what stands between white space."""
+"""A word, with its inner apostrophes, or a single mark; or: the end of a line, or what stands between white
+space."""
 CHARACTER = r"[\s\S]"
 SPACES = frozenset("Ġ▁Ċĉč")
 """How subwords write a space, a line end, a tab and a carriage return."""
@@ -67,14 +68,17 @@ class Tokenizer:
         return int(self.inner.get_vocab_size())
 
     def encode(self, texts: Sequence[str], *, empty: bool = False) -> Ragged:
-        """Ids, one row a text. A text without a single piece (spaces alone) becomes one [UNK], unless rows may be empty."""
+        """Ids, one row a text. A text without a single piece (spaces alone) becomes one [UNK], unless rows
+        may be empty."""
         if self._letters and (empty or all(texts)) and (found := self._letters.encode(texts)):
             return found
         rows = [self._plain.ids(text) if self._plain else None for text in texts]
         others = [place for place, row in enumerate(rows) if row is None]
         for start in range(0, len(others), ENCODED_AT_ONCE):
             places = others[start : start + ENCODED_AT_ONCE]
-            encodings = self.inner.encode_batch_fast([texts[place] for place in places], add_special_tokens=False)
+            encodings = self.inner.encode_batch_fast(
+                [texts[place] for place in places], add_special_tokens=False
+            )
             for place, encoding in zip(places, encodings, strict=True):
                 rows[place] = encoding.ids
         return Ragged.of([row or ([] if empty else [UNK]) for row in rows], np.int64)
@@ -82,16 +86,20 @@ class Tokenizer:
     def pieces(self, text: str) -> list[str]:
         """The parts of the text as it is written, one for each id of `encode`.
 
-        Of the pieces that share one character (bytes of a rare sign) the first shows it, the others are empty.
+        Of the pieces that share one character (bytes of a rare sign) the first shows it, the others are
+        empty.
         """
         spans = self.inner.encode(text, add_special_tokens=False).offsets
         if not spans:
             return [SPECIAL[UNK]]
         before = [(-1, -1), *spans[:-1]]
-        return ["" if span == last else text[span[0] : span[1]] for span, last in zip(spans, before, strict=True)]
+        return [
+            "" if span == last else text[span[0] : span[1]] for span, last in zip(spans, before, strict=True)
+        ]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of these ids, without the special ones. More ids never change the text of the first ones."""
+        """The text of these ids, without the special ones. More ids never change the text of the first
+        ones."""
         if self._plain:
             words = (self.inner.id_to_token(number) for number in ids if number >= len(SPECIAL))
             return self._plain.joined(word for word in words if word is not None)
@@ -100,17 +108,21 @@ class Tokenizer:
         return text.replace("\n ", "\n") if isinstance(self.inner.decoder, decoders.Metaspace) else text
 
     def ids(self, pieces: Sequence[str]) -> list[int]:
-        """The ids of pieces that are already apart, such as the words of a tagged sentence; unknown ones are [UNK]."""
+        """The ids of pieces that are already apart, such as the words of a tagged sentence; unknown ones are
+        [UNK]."""
         normalizer = self.inner.normalizer
-        plain = [piece if piece in SPECIAL or normalizer is None else normalizer.normalize_str(piece) for piece in pieces]
+        plain = [
+            piece if piece in SPECIAL or normalizer is None else normalizer.normalize_str(piece)
+            for piece in pieces
+        ]
         found = [self.inner.token_to_id(piece) for piece in plain]
         return [UNK if number is None else number for number in found]
 
     def word_parts(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Two bool arrays over the vocabulary: `continues_word` and `can_continue`.
 
-        A word starts at each token but those that continue a word behind a token that can be continued. Where spaces are
-        not kept among the tokens, each token is a word.
+        A word starts at each token but those that continue a word behind a token that can be continued. Where
+        spaces are not kept among the tokens, each token is a word.
         """
         continues_word, can_continue = np.zeros(self.size, bool), np.zeros(self.size, bool)
         if self._plain is None:
@@ -133,7 +145,7 @@ class Tokenizer:
                 why="A run needs its tokenizer to read text the way it was trained.",
                 fix="Copy the whole run folder again, or train it again.",
             ) from None
-        except Exception as error:    # the library raises plain Exception for a file it can't read
+        except Exception as error:  # the library raises plain Exception for a file it can't read
             raise UserError(
                 what=f"{path}: this is not a tokenizer: {error}.",
                 why="The file was changed or cut short.",
@@ -142,9 +154,11 @@ class Tokenizer:
 
 
 class _PlainWords:
-    """What `Words` finds in text of plain Latin signs, by Python's own regular expressions: the same ids, in a third of the time.
+    """What `Words` finds in text of plain Latin signs, by Python's own regular expressions: the same ids, in
+    a third of the time.
 
-    For other signs the two libraries may disagree on what a word is, so such texts (None) are left to the slow one.
+    For other signs the two libraries may disagree on what a word is, so such texts (None) are left to the
+    slow one.
     """
 
     _break = re.compile(BREAK)
@@ -156,7 +170,9 @@ class _PlainWords:
     @staticmethod
     def of(inner: tokenizers.Tokenizer) -> _PlainWords | None:
         """None for a tokenizer of another kind."""
-        kinds: list[tuple[bool, Split]] = [(lower, split) for lower in (True, False) for split in ("marks", "spaces")]
+        kinds: list[tuple[bool, Split]] = [
+            (lower, split) for lower in (True, False) for split in ("marks", "spaces")
+        ]
         for lower, split in kinds:
             if _states(inner) == _states(_words_model(lower, {}, split)):
                 return _PlainWords(inner.get_vocab(), lower, split)
@@ -174,12 +190,13 @@ class _PlainWords:
         return None if words is None else list(map(self.numbers.get, words, itertools.repeat(UNK)))
 
     def joined(self, words: Iterable[str]) -> str:
-        """Words as a person writes them: no space before a comma, none inside brackets and quotes, none around line ends.
+        """Words as a person writes them: no space before a comma, none inside brackets and quotes, none
+        around line ends.
 
         What the cutting lost stays lost: where the lines ended, and whether a hyphen had spaces around it.
         """
         parts: list[str] = []
-        close, quoted = True, False                     # whether the next word stands close to the last, or inside quotes
+        close, quoted = True, False  # whether the next word stands close to the last, or inside quotes
         for word in words:
             if self.split == "spaces":
                 tight_before = tight_after = word == "\n"
@@ -198,7 +215,9 @@ class _PlainCharacters:
     def __init__(self, numbers: dict[str, int], lower: bool) -> None:
         known = {ord(piece): number for piece, number in numbers.items() if len(piece) == 1}
         self.lower = lower
-        self.table = np.full(max(known, default=0) + 2, UNK, np.int64)    # the last entry serves all that is beyond
+        self.table = np.full(
+            max(known, default=0) + 2, UNK, np.int64
+        )  # the last entry serves all that is beyond
         self.table[list(known)] = list(known.values())
 
     @staticmethod
@@ -210,7 +229,8 @@ class _PlainCharacters:
         return None
 
     def encode(self, texts: Sequence[str]) -> Ragged | None:
-        """None where a text has to be composed first (NFC), has a special piece, or capitals beyond the Latin ones."""
+        """None where a text has to be composed first (NFC), has a special piece, or capitals beyond the Latin
+        ones."""
         whole = "".join(texts)
         if not unicodedata.is_normalized("NFC", whole) or ("[" in whole and _SPECIAL.search(whole)):
             return None
@@ -219,7 +239,10 @@ class _PlainCharacters:
                 return None
             whole = whole.lower()
         codes = np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), np.uint32)
-        return Ragged(self.table[np.minimum(codes, len(self.table) - 1)], offsets_of(np.array(list(map(len, texts)), np.int64)))
+        return Ragged(
+            self.table[np.minimum(codes, len(self.table) - 1)],
+            offsets_of(np.array(list(map(len, texts)), np.int64)),
+        )
 
 
 def _states(inner: tokenizers.Tokenizer) -> list[bytes]:
@@ -242,8 +265,8 @@ class Words(TokensConfig, kind="words"):
     lower: bool = True
     """Whether capitals are read as small letters."""
     split: Split = "marks"
-    """marks: words and single marks; line ends are dropped. spaces: what stands between white space, and each line end as
-    a word of its own, for texts that are cut already."""
+    """marks: words and single marks; line ends are dropped. spaces: what stands between white space, and each
+    line end as a word of its own, for texts that are cut already."""
     vocabulary: Positive = 30_000
     """How many different words are known, at most."""
     least: Positive = 2
@@ -255,7 +278,10 @@ class Words(TokensConfig, kind="words"):
         for text in sample(texts):
             words = plain.words(text)
             if words is None:
-                words = [word for word, _ in model.pre_tokenizer.pre_tokenize_str(model.normalizer.normalize_str(text))]
+                words = [
+                    word
+                    for word, _ in model.pre_tokenizer.pre_tokenize_str(model.normalizer.normalize_str(text))
+                ]
             counts.update(words)
         inner = _words_model(self.lower, _numbered(counts, self.least, self.vocabulary), self.split)
         inner.add_special_tokens(list(SPECIAL))
@@ -283,7 +309,8 @@ class Characters(TokensConfig, kind="characters"):
 
 @dataclass(frozen=True, kw_only=True)
 class Bpe(TokensConfig, kind="bpe"):
-    """Byte-level byte-pair encoding (Sennrich et al. 2016, on bytes): common words whole, rare ones in parts, nothing unknown."""
+    """Byte-level byte-pair encoding (Sennrich et al. 2016, on bytes): common words whole, rare ones in parts,
+    nothing unknown."""
 
     lower: bool = False
     """Whether capitals are read as small letters."""
@@ -353,7 +380,9 @@ class FromRun(TokensConfig, kind="run"):
 
 def _numbered(counts: Counter[str], least: int, most: int | None = None) -> dict[str, int]:
     """Ids: the special pieces, then the others from the most common on; ties go by text."""
-    known = sorted((-count, piece) for piece, count in counts.items() if count >= least and piece not in SPECIAL)
+    known = sorted(
+        (-count, piece) for piece, count in counts.items() if count >= least and piece not in SPECIAL
+    )
     pieces = [*SPECIAL, *(piece for _, piece in known[:most])]
     return {piece: number for number, piece in enumerate(pieces)}
 
@@ -375,7 +404,8 @@ def _characters_model(lower: bool, numbers: dict[str, int]) -> tokenizers.Tokeni
 
 
 def vocabulary_for(texts: Sequence[str]) -> int:
-    """How many subwords suit this much text: 2 √characters, from 1,000 to 32,000 (4 million characters: 4,000)."""
+    """How many subwords suit this much text: 2 √characters, from 1,000 to 32,000 (4 million characters:
+    4,000)."""
     wanted = 2 * math.sqrt(sum(map(len, texts)))
     return int(min(max(round(wanted, -2), 1_000), 32_000))
 

@@ -1,9 +1,11 @@
-"""Which pieces a unigram tokenizer has, and how likely each is (Kudo 2018, "Subword Regularization", section 3.2).
+"""Which pieces a unigram tokenizer has, and how likely each is (Kudo 2018, "Subword Regularization", section
+3.2).
 
-All substrings that are common enough start as pieces. Expectation-maximisation over every way of cutting every word
-estimates their probabilities, and the least expected quarter is dropped, until as many are left as are wanted.
-Where we differ: a piece is dropped for its low expected count, not for the likelihood lost without it; only the most
-common words are read. Sums run in a fixed order, so the same words give the same pieces with the same scores.
+All substrings that are common enough start as pieces. Expectation-maximisation over every way of cutting
+every word estimates their probabilities, and the least expected quarter is dropped, until as many are left as
+are wanted. Where we differ: a piece is dropped for its low expected count, not for the likelihood lost
+without it; only the most common words are read. Sums run in a fixed order, so the same words give the same
+pieces with the same scores.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ ROUNDS = 2
 
 
 def learn_pieces(words: Mapping[str, int], wanted: int) -> list[tuple[str, float]]:
-    """(piece, log probability), most likely first; single characters always stay, so seen text is never unknown."""
+    """(piece, log probability), most likely first; single characters always stay, so seen text is never
+    unknown."""
     common = _parts(words)
     pieces, weights = _seeds(common, 8 * wanted)
     lattice = _Lattice.of(list(common), pieces)
@@ -34,17 +37,23 @@ def learn_pieces(words: Mapping[str, int], wanted: int) -> list[tuple[str, float
     expected = np.array(weights, np.float64)
     while True:
         for _ in range(ROUNDS):
-            expected = np.where(alive, np.maximum(lattice.expect(expected / expected.sum(), counts), 1e-9), 0.0)
+            expected = np.where(
+                alive, np.maximum(lattice.expect(expected / expected.sum(), counts), 1e-9), 0.0
+            )
         if alive.sum() <= max(wanted, single.sum()):
             break
         target = max(wanted, int(single.sum()), int(0.75 * alive.sum()))
         droppable = np.flatnonzero(alive & ~single)
-        order = droppable[np.argsort(expected[droppable], kind="stable")]    # ties: the piece that sorts first goes first
+        order = droppable[
+            np.argsort(expected[droppable], kind="stable")
+        ]  # ties: the piece that sorts first goes first
         alive[order[: int(alive.sum()) - target]] = False
         expected[~alive] = 0.0
     logs = np.log(expected[alive] / expected.sum())
     kept = [piece for piece, stays in zip(pieces, alive, strict=True) if stays]
-    return sorted(zip(kept, (round(float(log), 6) for log in logs), strict=True), key=lambda pair: (-pair[1], pair[0]))
+    return sorted(
+        zip(kept, (round(float(log), 6) for log in logs), strict=True), key=lambda pair: (-pair[1], pair[0])
+    )
 
 
 def _parts(words: Mapping[str, int]) -> dict[str, int]:
@@ -99,7 +108,9 @@ class _Lattice:
             if (found := number.get(word[start:end])) is not None
         ]
         word, start, end, piece = np.array(edges, np.int64).reshape(-1, 4).T.copy()
-        return _Lattice(len(words), word, start, end, piece, np.array([len(word) for word in words], np.int64))
+        return _Lattice(
+            len(words), word, start, end, piece, np.array([len(word) for word in words], np.int64)
+        )
 
     def expect(self, probability: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """How often each piece is used, over all ways of cutting all words (forward-backward)."""
@@ -120,6 +131,6 @@ class _Lattice:
             edges = by_start[starts[place] : starts[place + 1]]
             outflow = backward[self.end[edges], self.word[edges]] * chance[edges]
             backward[place] += np.bincount(self.word[edges], outflow, self.words)
-        whole = backward[0]                                                   # probability of each word
+        whole = backward[0]  # probability of each word
         use = forward[self.start, self.word] * chance * backward[self.end, self.word] / whole[self.word]
         return np.bincount(self.piece, use * counts[self.word], len(probability)).astype(np.float64)

@@ -5,4 +5,14 @@ from seqlab.decode.sample import sample, stream
 from seqlab.decode.search import search
 from seqlab.decode.settings import DecodeConfig, Found, Marks
 
-__all__ = ["DecodeConfig", "Found", "Marks", "by_length", "decode", "decode_all", "sample", "search", "stream"]
+__all__ = [
+    "DecodeConfig",
+    "Found",
+    "Marks",
+    "by_length",
+    "decode",
+    "decode_all",
+    "sample",
+    "search",
+    "stream",
+]

@@ -35,8 +35,8 @@ class Choose(ABC):
     def __call__(
         self, scores: Float[Tensor, "B W V"], totals: Float[Tensor, "B W"], rows: Int[Tensor, " B"], step: int
     ) -> Chosen:
-        """From the log-probability of each next id and what each hypothesis has so far. `rows` says which sources of the
-        first batch these are, `step` how many ids they have written."""
+        """From the log-probability of each next id and what each hypothesis has so far. `rows` says which
+        sources of the first batch these are, `step` how many ids they have written."""
 
 
 class Best(Choose):
@@ -50,8 +50,9 @@ class Best(Choose):
     ) -> Chosen:
         """The best of all W·V continuations of each source.
 
-        Picking from a whole vocabulary is slow. So: the greatest of each block of ids first, which is fast; then the K
-        best blocks, where the K best ids must be; then those. Of equals, the first is taken when K is 1.
+        Picking from a whole vocabulary is slow. So: the greatest of each block of ids first, which is fast;
+        then the K best blocks, where the K best ids must be; then those. Of equals, the first is taken when K
+        is 1.
         """
         width, symbols = scores.shape[1:]
         size = min(BLOCK, symbols)
@@ -60,15 +61,19 @@ class Best(Choose):
         tops = scores[..., :whole].unflatten(-1, (-1, size)).amax(dim=-1)
         if whole < symbols:
             tops = torch.cat([tops, scores[..., whole:].amax(dim=-1, keepdim=True)], dim=-1)
-        block = _largest((tops + totals.unsqueeze(-1)).flatten(1), min(self.beam, width * blocks))    # B M
+        block = _largest((tops + totals.unsqueeze(-1)).flatten(1), min(self.beam, width * blocks))  # B M
         parents, block = block // blocks, block % blocks
-        ids = block.unsqueeze(-1) * size + torch.arange(size, device=scores.device)                   # B M size
+        ids = block.unsqueeze(-1) * size + torch.arange(size, device=scores.device)  # B M size
         inside = ids < symbols
         place = parents.unsqueeze(-1) * symbols + ids.clamp(max=symbols - 1)
-        values = scores.flatten(1).gather(1, place.flatten(1)) + totals.gather(1, parents).repeat_interleave(size, dim=1)
+        values = scores.flatten(1).gather(1, place.flatten(1)) + totals.gather(1, parents).repeat_interleave(
+            size, dim=1
+        )
         values = values.masked_fill(~inside.flatten(1), -torch.inf)
         best = _largest(values, min(self.beam, values.shape[1]))
-        found = Chosen(values.gather(1, best), parents.gather(1, best // size), ids.flatten(1).gather(1, best))
+        found = Chosen(
+            values.gather(1, best), parents.gather(1, best // size), ids.flatten(1).gather(1, best)
+        )
         return _filled(found, self.beam)
 
 

@@ -37,7 +37,8 @@ def decode(
 
 
 def by_length(lengths: Sequence[int], rows: int = 64, tokens: int = 16_384) -> list[list[int]]:
-    """Row numbers in batches of like length, the longest first: at most so many rows, and so many tokens with padding."""
+    """Row numbers in batches of like length, the longest first: at most so many rows, and so many tokens with
+    padding."""
     batches: list[list[int]] = []
     room = 0
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
@@ -54,15 +55,19 @@ def decode_all(
     workers: int | None = None,
     tell: Callable[[int], None] | None = None,
 ) -> list[Result]:
-    """What `one` gives for each row, in the order of the rows. `batches` hold every row number from 0 on once.
+    """What `one` gives for each row, in the order of the rows. `batches` hold every row number from 0 on
+    once.
 
-    `one` makes a batch of these rows and decodes it. Batches run side by side in threads, which share the model; torch
-    lets go of the interpreter while it computes. Each has one thread for its mathematics, however many workers there
-    are, so their number changes nothing in the results; a single batch has all threads to itself. `tell` hears how many
-    rows were done, batch by batch. `workers`: None for as many as torch has threads.
+    `one` makes a batch of these rows and decodes it. Batches run side by side in threads, which share the
+    model; torch lets go of the interpreter while it computes. Each has one thread for its mathematics,
+    however many workers there are, so their number changes nothing in the results; a single batch has all
+    threads to itself. `tell` hears how many rows were done, batch by batch. `workers`: None for as many as
+    torch has threads.
     """
     results: dict[int, Result] = {}
-    for batch, found in zip(batches, _side_by_side(batches, one, workers or torch.get_num_threads()), strict=True):
+    for batch, found in zip(
+        batches, _side_by_side(batches, one, workers or torch.get_num_threads()), strict=True
+    ):
         results.update(zip(batch, found, strict=True))
         if tell:
             tell(len(batch))
@@ -73,7 +78,7 @@ def _side_by_side(
     batches: Sequence[Sequence[int]], one: Callable[[Sequence[int]], Sequence[Result]], workers: int
 ) -> Iterator[Sequence[Result]]:
     """What `one` gives for each batch, in order."""
-    one = torch.no_grad()(one)    # what it sets holds for a thread alone, so it goes with the work
+    one = torch.no_grad()(one)  # what it sets holds for a thread alone, so it goes with the work
     if len(batches) == 1:
         yield one(batches[0])
         return
@@ -81,7 +86,7 @@ def _side_by_side(
         try:
             yield from pool.map(one, batches)
         finally:
-            pool.shutdown(cancel_futures=True)    # after an error or Ctrl-C, what has not begun does not begin
+            pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, what has not begun does not begin
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""Greedy and beam search, one loop for every decoder. Sampling runs through the same loop and only chooses otherwise.
+"""Greedy and beam search, one loop for every decoder. Sampling runs through the same loop and only chooses
+otherwise.
 
-Axis letters beside the usual ones: a source has W hypotheses, 1 at the start and K afterwards; a Seq of memory has one
-row a source, the decoder's State one row a hypothesis, those of a source next to each other.
+Axis letters beside the usual ones: a source has W hypotheses, 1 at the start and K afterwards; a Seq of
+memory has one row a source, the decoder's State one row a hypothesis, those of a source next to each other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from seqlab.parts import Decoder
 from seqlab.seq import Seq
 
 LEAVING = 1 / 8
-"""Finished sources leave the batch when they are this share of it: copying the states of the others has its price, too."""
+"""Finished sources leave the batch when they are this share of it: copying the states of the others has its
+price, too."""
 
 
 def search(
@@ -31,21 +33,25 @@ def search(
 ) -> list[list[Found]]:
     """The n best texts that a beam finds for each row, best first; a beam of one is greedy.
 
-    The beam has K places for each source. In every step the best continuations of all its hypotheses are kept, as many
-    as there are places. One that writes the end keeps its place and is not continued, so the beam narrows as hypotheses
-    finish (Bahdanau et al. 2015), and it ends at the latest when all K have. Other libraries refill the beam; then a
-    beam of one would not be greedy.
+    The beam has K places for each source. In every step the best continuations of all its hypotheses are
+    kept, as many as there are places. One that writes the end keeps its place and is not continued, so the
+    beam narrows as hypotheses finish (Bahdanau et al. 2015), and it ends at the latest when all K have. Other
+    libraries refill the beam; then a beam of one would not be greedy.
 
-    Stopping. Finished hypotheses are ranked by log p / length^a (a = length_penalty). log p only falls as a hypothesis
-    grows and its length is at most `longest`, so one with log p = s < 0 can at best come to s / longest^a. A source is
-    done as soon as it has n finished ones and none of the others can come above the worst of the n best: nothing that
-    running on to the limit would find is lost.
+    Stopping. Finished hypotheses are ranked by log p / length^a (a = length_penalty). log p only falls as a
+    hypothesis grows and its length is at most `longest`, so one with log p = s < 0 can at best come to s /
+    longest^a. A source is done as soon as it has n finished ones and none of the others can come above the
+    worst of the n best: nothing that running on to the limit would find is lost.
 
-    A hypothesis at the limit without an end is given back only where there are fewer than n finished ones, after them.
+    A hypothesis at the limit without an end is given back only where there are fewer than n finished ones,
+    after them.
 
-    What `opening` (the start, and ids that a row must begin with) has of probability and length does not count.
+    What `opening` (the start, and ids that a row must begin with) has of probability and length does not
+    count.
     """
-    return write(decoder, memory, opening, config=config, marks=marks, longest=longest, choose=Best(config.beam))
+    return write(
+        decoder, memory, opening, config=config, marks=marks, longest=longest, choose=Best(config.beam)
+    )
 
 
 @torch.no_grad()
@@ -70,36 +76,48 @@ def write(
         staying = front.leave()
         if staying is not None and len(staying) == 0:
             return front.best()
-        first = torch.arange(sources, device=opening.device).unsqueeze(1) * width    # its row of the state, by source
-        rows = first + chosen.parents                                                # B K
+        first = (
+            torch.arange(sources, device=opening.device).unsqueeze(1) * width
+        )  # its row of the state, by source
+        rows = first + chosen.parents  # B K
         if staying is not None:
             state = state.pick(rows[staying].flatten())
         elif rows.shape[1] > 1:
-            state = state.pick(rows.flatten(), same_memory=width > 1)                # the first step widens
+            state = state.pick(rows.flatten(), same_memory=width > 1)  # the first step widens
         states, state = decoder.advance(front.history[:, :, -1].reshape(-1, 1), state)
 
 
 class Front:
     """The hypotheses of all sources that are not done, and what has been found so far."""
 
-    def __init__(self, opening: Int[Tensor, "B P"], longest: Int[Tensor, " B"], config: DecodeConfig, marks: Marks) -> None:
+    def __init__(
+        self, opening: Int[Tensor, "B P"], longest: Int[Tensor, " B"], config: DecodeConfig, marks: Marks
+    ) -> None:
         assert int(longest.min()) > 0, "there is at least the end to write"
         sources, device = len(opening), opening.device
-        self.beam, self.wanted, self.alpha, self.end = config.beam, config.n_best, config.length_penalty, marks.end
+        self.beam, self.wanted, self.alpha, self.end = (
+            config.beam,
+            config.n_best,
+            config.length_penalty,
+            marks.end,
+        )
         self.given, self.step = opening.shape[1], 0
         self.finished: list[list[Found]] = [[] for _ in range(sources)]
         self.cut: list[list[Found]] = [[] for _ in range(sources)]
         # One entry for each source in the batch:
         self.rows = torch.arange(sources, device=device)
-        self.history = opening.unsqueeze(1)                                           # B W P: what each hypothesis reads
-        self.totals = torch.zeros(sources, 1, device=device)                          # B W: log p, -inf where there is none
-        self.places = torch.full((sources, 1), config.beam, device=device)            # K less those that finished
+        self.history = opening.unsqueeze(1)  # B W P: what each hypothesis reads
+        self.totals = torch.zeros(sources, 1, device=device)  # B W: log p, -inf where there is none
+        self.places = torch.full((sources, 1), config.beam, device=device)  # K less those that finished
         self.limits = longest.to(device)
-        self.worst = torch.full((sources,), -torch.inf, dtype=torch.float64, device=device)    # score of the n-th best
-        self.done = torch.zeros(sources, dtype=torch.bool, device=device)             # still in the batch, for nothing
+        self.worst = torch.full(
+            (sources,), -torch.inf, dtype=torch.float64, device=device
+        )  # score of the n-th best
+        self.done = torch.zeros(sources, dtype=torch.bool, device=device)  # still in the batch, for nothing
 
     def take(self, chosen: Chosen) -> None:
-        """Put the chosen hypotheses in the place of those they go on from; see which are finished, and who is done."""
+        """Put the chosen hypotheses in the place of those they go on from; see which are finished, and who is
+        done."""
         self.step += 1
         rank = torch.arange(chosen.totals.shape[1], device=self.rows.device)
         totals = chosen.totals.masked_fill(rank >= self.places, -torch.inf)
@@ -112,15 +130,20 @@ class Front:
             self.places = self.places - ended.sum(dim=1, keepdim=True)
             self._finish(ended.nonzero().tolist(), totals[ended].tolist())
 
-        reach = self.totals.amax(dim=1).double() / self.limits.double() ** self.alpha    # the best that can still come
+        reach = (
+            self.totals.amax(dim=1).double() / self.limits.double() ** self.alpha
+        )  # the best that can still come
         over = self.limits <= self.step
         self.done = (reach <= self.worst) | over
         if self.done.any():
             self._cut(over.nonzero().flatten().tolist())
-            self.totals = self.totals.masked_fill(self.done.unsqueeze(1), -torch.inf)    # from now on it reaches nothing
+            self.totals = self.totals.masked_fill(
+                self.done.unsqueeze(1), -torch.inf
+            )  # from now on it reaches nothing
 
     def leave(self) -> Int[Tensor, " M"] | None:
-        """Let the sources that are done leave, if it is worth it: the places of those that stay, None for all."""
+        """Let the sources that are done leave, if it is worth it: the places of those that stay, None for
+        all."""
         done = int(self.done.sum())
         if done < max(1, LEAVING * len(self.rows)):
             return None

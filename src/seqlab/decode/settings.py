@@ -24,7 +24,8 @@ class DecodeConfig:
     beam: Positive = 1
     """Hypotheses that are kept side by side for each source; 1 is greedy."""
     length_penalty: NotNegative = 1.0
-    """Hypotheses are compared by log p / length^length_penalty: 0 favours short ones, 1 takes the mean of an id."""
+    """Hypotheses are compared by log p / length^length_penalty: 0 favours short ones, 1 takes the mean of an
+    id."""
     n_best: Positive = 1
     """How many hypotheses to give back for each source, best first; at most `beam`."""
     sample: bool = False
@@ -38,9 +39,11 @@ class DecodeConfig:
     seed: Count = 0
     """With sample: what the chance starts from. A row has its own chance, whatever else is in its batch."""
     no_repeat: Count = 0
-    """Never write the same run of so many ids twice: 1 is never the same id, 0 is off. What is given before counts, too."""
+    """Never write the same run of so many ids twice: 1 is never the same id, 0 is off. What is given before
+    counts, too."""
     repetition_penalty: Factor = 1.0
-    """The log-probability of ids that were written already is multiplied by this (Keskar et al. 2019); 1 is off."""
+    """The log-probability of ids that were written already is multiplied by this (Keskar et al. 2019); 1 is
+    off."""
     longest: Positive | None = None
     """Most ids to write, the mark of the end included. Empty: as longest_factor and longest_extra say."""
     longest_factor: NotNegative = 2.0
@@ -48,13 +51,19 @@ class DecodeConfig:
     longest_extra: Positive = 10
     """... and so many more."""
     workers: Positive | None = None
-    """How many batches are decoded side by side, with one thread each. Empty: as many as torch has threads."""
+    """How many batches are decoded side by side, with one thread each. Empty: as many as torch has
+    threads."""
 
     def __post_init__(self) -> None:
         if self.sample and self.beam > 1:
-            raise ValueError(f"sample draws one text and does not go with beam: {self.beam}. Set sample: false to search.")
+            raise ValueError(
+                f"sample draws one text and does not go with beam: {self.beam}. Set sample: false to search."
+            )
         if self.n_best > self.beam:
-            raise ValueError(f"n_best is {self.n_best}, but a beam finds at most beam: {self.beam}. Set beam: {self.n_best}.")
+            raise ValueError(
+                f"n_best is {self.n_best}, but a beam finds at most beam: {self.beam}. Set beam:"
+                f" {self.n_best}."
+            )
 
     def limits(self, sources: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
         """Most ids to write for sources of these lengths."""
@@ -72,10 +81,12 @@ class Marks:
     end: int
     """Written last."""
     banned: tuple[int, ...] = ()
-    """Never written: padding, the unknown, the start. With the end among them, every row is written to its limit."""
+    """Never written: padding, the unknown, the start. With the end among them, every row is written to its
+    limit."""
 
     def opening(self, prefixes: Sequence[Sequence[int]]) -> Int[Tensor, "B P"]:
-        """What each row is fed before it writes: the start, then the ids it must begin with (equally many in all rows)."""
+        """What each row is fed before it writes: the start, then the ids it must begin with (equally many in
+        all rows)."""
         return torch.tensor([[self.start, *prefix] for prefix in prefixes])
 
 
@@ -88,7 +99,7 @@ class Found:
     score: float
     """log p / length^length_penalty. The length counts the ids and the end, as log p does."""
     logp: float
-    """Sum of the log-probabilities of ids and end, given what stood before them; a repetition penalty is in it,
-    a temperature is not. Ids that may not be written keep their share of the probability."""
+    """Sum of the log-probabilities of ids and end, given what stood before them; a repetition penalty is in
+    it, a temperature is not. Ids that may not be written keep their share of the probability."""
     finished: bool
     """False when the limit came before the end."""

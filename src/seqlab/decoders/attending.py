@@ -30,18 +30,22 @@ class Attending(WrittenConfig, kind="attending"):
     body: EncoderConfig = field(default_factory=Lstm)
     """What reads the written symbols: lstm, gru, rnn or conv."""
     attend: Literal["none", "late", "early"] = "late"
-    """late: look after the body, all positions at once. early: look before it and feed what was seen to the cell, a loop
-    over positions (SPEC R9). none: begin from the memory's summary and never look at it again."""
+    """late: look after the body, all positions at once. early: look before it and feed what was seen to
+    the cell, a loop over positions (SPEC R9). none: begin from the memory's summary and never look at it
+    again."""
     score: Score = "bilinear"
-    """How well a state fits a slot: h·W·m, v·tanh(W h + U m), h·m, or h·m divided by the root of the width."""
+    """How well a state fits a slot: h·W·m, v·tanh(W h + U m), h·m, or h·m divided by the root of the
+    width."""
     hidden: Positive = 128
     """Width inside the additive score."""
     feeding: bool = False
-    """Feed the answer of one position to the body at the next one (input feeding, Luong et al. 2015); a loop."""
+    """Feed the answer of one position to the body at the next one (input feeding, Luong et al. 2015); a
+    loop."""
     context: Literal["start", "every-step"] = "start"
     """Where the memory's summary goes: into the first state, or beside every symbol that is read, too."""
     begin: Literal["summary", "backward"] = "summary"
-    """The first state: a linear layer and tanh over the summary; or, as it is, the last state of the right-to-left pass."""
+    """The first state: a linear layer and tanh over the summary; or, as it is, the last state of the
+    right-to-left pass."""
 
     def __post_init__(self) -> None:
         if self.feeding and self.attend != "late":
@@ -52,13 +56,17 @@ class Attending(WrittenConfig, kind="attending"):
 
 
 class Look(Attends):
-    """States (B U D) look at the slots of a memory (B T M): their weighted mean for each state (B U M), one head."""
+    """States (B U D) look at the slots of a memory (B T M): their weighted mean for each state (B U M), one
+    head."""
 
     def __init__(self, score: Score, width: int, memory: int, hidden: int) -> None:
         super().__init__()
         if score in ("dot", "scaled-dot") and width != memory:
             raise UserError(
-                what=f'model.decoder.score is "{score}", but states are {width} wide and what is read is {memory} wide.',
+                what=(
+                    f'model.decoder.score is "{score}", but states are {width} wide and what is read is'
+                    f" {memory} wide."
+                ),
                 why="A product of two vectors needs them to be of one width.",
                 fix=f"Set model.decoder.score=bilinear, or model.decoder.body.width={memory}.",
             )
@@ -81,42 +89,58 @@ class Look(Attends):
         return keys
 
     def forward(
-        self, states: Float[Tensor, "B U D"], keys: Float[Tensor, "B T K"], memory: Float[Tensor, "B T M"],
+        self,
+        states: Float[Tensor, "B U D"],
+        keys: Float[Tensor, "B T K"],
+        memory: Float[Tensor, "B T M"],
         mask: Bool[Tensor, "B T"],
     ) -> Float[Tensor, "B U M"]:
         asked = states if self.query is None else self.query(states)
         if self.value is not None:
-            scores = self.value(torch.tanh(asked.unsqueeze(2) + keys.unsqueeze(1))).squeeze(-1)     # B U T
+            scores = self.value(torch.tanh(asked.unsqueeze(2) + keys.unsqueeze(1))).squeeze(-1)  # B U T
         else:
             factor = self.memory**-0.5 if self.score == "scaled-dot" else 1.0
             if self.tape is None:
-                queries, heads, values = asked.unsqueeze(1), keys.unsqueeze(1), memory.unsqueeze(1)    # one head: B 1 T M
-                return F.scaled_dot_product_attention(queries, heads, values, mask[:, None, None], scale=factor).squeeze(1)
+                queries, heads, values = (
+                    asked.unsqueeze(1),
+                    keys.unsqueeze(1),
+                    memory.unsqueeze(1),
+                )  # one head: B 1 T M
+                return F.scaled_dot_product_attention(
+                    queries, heads, values, mask[:, None, None], scale=factor
+                ).squeeze(1)
             scores = factor * asked @ keys.transpose(1, 2)
         weights = masked_softmax(scores, mask.unsqueeze(1).expand_as(scores))
         if self.tape is not None:
-            self.tape.append(weights.detach().unsqueeze(1))                                        # one head: B 1 U T
+            self.tape.append(weights.detach().unsqueeze(1))  # one head: B 1 U T
         return weights @ memory
 
     def cost(self, length: int) -> Cost:
         hidden = 0 if self.key is None else self.key.out_features
-        parameters = {"bilinear": self.width * self.memory, "additive": hidden * (self.width + self.memory + 2)}
+        parameters = {
+            "bilinear": self.width * self.memory,
+            "additive": hidden * (self.width + self.memory + 2),
+        }
         formula = {"bilinear": "d·m", "additive": "a(d + m + 2)"}
         return Cost(
-            name="look", parameters=parameters.get(self.score, 0), parameters_formula=formula.get(self.score, "0"),
-            work=length * length * (hidden or self.memory), work_formula="n²a" if hidden else "n²m",
-            projections=length * (parameters.get(self.score, 0)), memory=length * (self.width + self.memory),
+            name="look",
+            parameters=parameters.get(self.score, 0),
+            parameters_formula=formula.get(self.score, "0"),
+            work=length * length * (hidden or self.memory),
+            work_formula="n²a" if hidden else "n²m",
+            projections=length * (parameters.get(self.score, 0)),
+            memory=length * (self.width + self.memory),
         )
 
 
 class AttendingDecoder(WritingDecoder):
     """Ids (B U) to states (B U E), from a memory of T slots, of one slot, or of none.
 
-    late (Luong et al. 2015): h[t] = body(h[t−1], w_t), v = look(h[t]), and tanh(W [h[t]; v]) is scored. Nothing seen is fed
-    back, so a whole target runs on the fused kernels and looks in one batch; with `feeding`, what is scored is read beside
-    the next symbol, in a loop.
-    early (SPEC R9): v = look(h[t−1]), h[t] = body(h[t−1], [e[w_t]; v]), and W h[t] is scored. The mark of the start is no
-    symbol there: the first word is scored from h[0], with no step of the cell before it.
+    late (Luong et al. 2015): h[t] = body(h[t−1], w_t), v = look(h[t]), and tanh(W [h[t]; v]) is scored.
+    Nothing seen is fed back, so a whole target runs on the fused kernels and looks in one batch; with
+    `feeding`, what is scored is read beside the next symbol, in a loop. early (SPEC R9): v = look(h[t−1]),
+    h[t] = body(h[t−1], [e[w_t]; v]), and W h[t] is scored. The mark of the start is no symbol there: the
+    first word is scored from h[0], with no step of the cell before it.
     none: W h[t] is scored. Where there is no memory at all, this is a plain language model.
     """
 
@@ -134,24 +158,41 @@ class AttendingDecoder(WritingDecoder):
         attend = config.attend if memory is not None else "none"
         if not recurrent and (attend == "early" or config.feeding):
             raise UserError(
-                what=f'model.decoder looks early or is fed its answers, but its body is "{config.body.kind}".',
+                what=(
+                    f'model.decoder looks early or is fed its answers, but its body is "{config.body.kind}".'
+                ),
                 why="Only a recurrent body goes on step by step from what it has just seen.",
-                fix="Set model.decoder.attend=late and model.decoder.feeding=false, or model.decoder.body.kind=lstm.",
+                fix=(
+                    "Set model.decoder.attend=late and model.decoder.feeding=false, or"
+                    " model.decoder.body.kind=lstm."
+                ),
             )
         self.attend = attend
         self.loops = memory is not None and (attend == "early" or config.feeding)
         # A body without a state of its own can only be told of the memory beside every symbol.
-        self.told = memory is not None and (config.context == "every-step" or (attend == "none" and not recurrent))
-        beside = (memory or 0) * (self.told + (attend == "early")) + (config.width if config.feeding and memory else 0)
+        self.told = memory is not None and (
+            config.context == "every-step" or (attend == "none" and not recurrent)
+        )
+        beside = (memory or 0) * (self.told + (attend == "early")) + (
+            config.width if config.feeding and memory else 0
+        )
         self.body = config.body.as_causal().build(config.width + beside)
         looks = memory is not None and attend != "none"
         self.look = Look(config.score, self.body.width, memory or 0, config.hidden) if looks else None
-        self.bridge = self._bridge() if memory is not None and recurrent and config.begin == "summary" else None
+        self.bridge = (
+            self._bridge() if memory is not None and recurrent and config.begin == "summary" else None
+        )
         if config.begin == "backward" and memory is not None and self.body.width > memory:
             raise UserError(
-                what=f'model.decoder.begin is "backward", but the state is {self.body.width} wide and what is read is {memory}.',
+                what=(
+                    f'model.decoder.begin is "backward", but the state is {self.body.width} wide and what is'
+                    f" read is {memory}."
+                ),
                 why="The last state of the right-to-left pass becomes the first state as it is.",
-                fix=f"Set model.decoder.body.width to that of one direction of the encoder, for instance {memory}.",
+                fix=(
+                    "Set model.decoder.body.width to that of one direction of the encoder, for instance"
+                    f" {memory}."
+                ),
             )
         late = attend == "late"
         self.combine = nn.Linear(self.body.width + (memory or 0) * late, config.width, bias=late)
@@ -174,7 +215,7 @@ class AttendingDecoder(WritingDecoder):
             first = torch.tanh(self.bridge(summary)).split(self.body.width, dim=-1)
             moving = dict(zip(moving, first, strict=True))
         elif isinstance(self.body, RecurrentEncoder):
-            last = summary[:, -self.body.width :]                       # the backward half, where there are two
+            last = summary[:, -self.body.width :]  # the backward half, where there are two
             moving = {name: last if name.startswith("state") else tensor for name, tensor in moving.items()}
         fixed: dict[str, Tensor] = {}
         if self.look is not None:
@@ -204,7 +245,7 @@ class AttendingDecoder(WritingDecoder):
             assert isinstance(self.body, RecurrentEncoder)
             top = f"state.{self.body.config.layers - 1}"
             states = state.moving[top].unsqueeze(1)
-            if state.done == 0:    # the mark of the start is no symbol
+            if state.done == 0:  # the mark of the start is no symbol
                 return self._answers(states, state), State(state.fixed, state.moving, 1)
             states, state = self.body.extend(joined([vector, self._seen(states, state)]), state)
             return self._answers(states, state), state

@@ -1,4 +1,5 @@
-"""The decoder that is a causal encoder and a vocabulary: language models of every kind, and the Transformer decoder."""
+"""The decoder that is a causal encoder and a vocabulary: language models of every kind, and the Transformer
+decoder."""
 
 from __future__ import annotations
 
@@ -38,14 +39,16 @@ class Causal(WrittenConfig, kind="causal"):
     """A causal encoder over what has been written. A Transformer also looks at the memory, in every layer."""
 
     body: EncoderConfig = field(default_factory=Transformer)
-    """The encoder: transformer, lstm, gru, rnn, conv or a stack of them. It reads from left to right, whatever it says."""
+    """The encoder: transformer, lstm, gru, rnn, conv or a stack of them. It reads from left to right,
+    whatever it says."""
 
     def build(self, memory: int | None, symbols: int) -> CausalDecoder:
         return CausalDecoder(self, memory, symbols)
 
 
 class WritingDecoder(Decoder):
-    """What decoders of ids have in common: the vectors of what has been written, and the vocabulary, which may be theirs."""
+    """What decoders of ids have in common: the vectors of what has been written, and the vocabulary, which
+    may be theirs."""
 
     def __init__(self, config: WrittenConfig, symbols: int) -> None:
         super().__init__()
@@ -79,8 +82,12 @@ class WritingDecoder(Decoder):
         return [
             Cost(name="embedding", parameters=symbols * width, parameters_formula="V·d", memory=length),
             Cost(
-                name="vocabulary", parameters=own + config.bias * symbols, parameters_formula=formula,
-                work=length * reads * symbols, work_formula="n·d·V", memory=length * reads,
+                name="vocabulary",
+                parameters=own + config.bias * symbols,
+                parameters_formula=formula,
+                work=length * reads * symbols,
+                work_formula="n·d·V",
+                memory=length * reads,
             ),
         ]
 
@@ -88,9 +95,9 @@ class WritingDecoder(Decoder):
 class CausalDecoder(WritingDecoder):
     """Ids (B U) to states (B U E): embedding → body → vocabulary.
 
-    Without a memory it is a language model, and its `body` is an ordinary causal encoder (SPEC T4). With one, the body is
-    a Transformer whose layers look at the memory (Vaswani et al. 2017). A body of another width than the vectors is
-    brought to theirs by a linear layer where the vocabulary is tied.
+    Without a memory it is a language model, and its `body` is an ordinary causal encoder (SPEC T4). With one,
+    the body is a Transformer whose layers look at the memory (Vaswani et al. 2017). A body of another width
+    than the vectors is brought to theirs by a linear layer where the vocabulary is tied.
     """
 
     def __init__(self, config: Causal, memory: int | None, symbols: int) -> None:
@@ -99,10 +106,13 @@ class CausalDecoder(WritingDecoder):
         if isinstance(body, Transformer):
             self.body = body.build_over(config.width, memory)
         elif memory is None:
-            self.body = body.build(config.width)    # type: ignore[assignment]
+            self.body = body.build(config.width)  # type: ignore[assignment]
         else:
             raise UserError(
-                what=f'model.decoder.kind is "causal" and its body is "{body.kind}", but there is something to read.',
+                what=(
+                    f'model.decoder.kind is "causal" and its body is "{body.kind}", but there is something to'
+                    " read."
+                ),
                 why="Only a Transformer body looks at what the encoder has read by itself.",
                 fix="Set model.decoder.kind=attending, or model.decoder.body.kind=transformer.",
             )
@@ -131,9 +141,12 @@ def linear_cost(name: str, layer: nn.Linear, length: int) -> Cost:
     """Of one linear layer at every position."""
     bias = layer.bias is not None
     return Cost(
-        name=name, parameters=layer.in_features * layer.out_features + bias * layer.out_features,
-        parameters_formula="d·d'" + (" + d'" if bias else ""), work=length * layer.in_features * layer.out_features,
-        work_formula="n·d·d'", memory=length * layer.in_features,
+        name=name,
+        parameters=layer.in_features * layer.out_features + bias * layer.out_features,
+        parameters_formula="d·d'" + (" + d'" if bias else ""),
+        work=length * layer.in_features * layer.out_features,
+        work_formula="n·d·d'",
+        memory=length * layer.in_features,
     )
 
 

@@ -53,10 +53,11 @@ class Conv(EncoderConfig, kind="conv"):
 
 
 class ConvEncoder(Encoder):
-    """States (B T' D) from vectors (B T D_in): T' is T at stride 1 and is halved, rounded up, by each layer at stride 2.
+    """States (B T' D) from vectors (B T D_in): T' is T at stride 1 and is halved, rounded up, by each layer
+    at stride 2.
 
-    L_{l+1}[t] = σ(Σ_Δ W_{l+1}[Δ] L_l[s·t + Δ] + b_{l+1}) for Δ = -(k-1)//2 ... k//2, or -(k-1) ... 0 when causal.
-    Padding is set to zero before every layer. SPEC's C1 subtracts its B, so b is -B.
+    L_{l+1}[t] = σ(Σ_Δ W_{l+1}[Δ] L_l[s·t + Δ] + b_{l+1}) for Δ = -(k-1)//2 ... k//2, or -(k-1) ... 0 when
+    causal. Padding is set to zero before every layer. SPEC's C1 subtracts its B, so b is -B.
     """
 
     layers: Sequence[nn.Conv1d]
@@ -74,7 +75,9 @@ class ConvEncoder(Encoder):
 
     def _layer(self, width_in: int) -> nn.Conv1d:
         layer = nn.Conv1d(width_in, self.width, self.config.kernel)
-        nn.init.kaiming_normal_(layer.weight, nonlinearity="tanh" if self.config.activation == "tanh" else "relu")
+        nn.init.kaiming_normal_(
+            layer.weight, nonlinearity="tanh" if self.config.activation == "tanh" else "relu"
+        )
         assert layer.bias is not None
         nn.init.zeros_(layer.bias)
         return layer
@@ -85,7 +88,7 @@ class ConvEncoder(Encoder):
         for number, layer in enumerate(self.layers):
             if number > 0:
                 x = x.with_values(self.dropout(x.values))
-            states = self._slide(layer, F.pad(x.zeroed, (0, 0, left, right)))             # B T' D
+            states = self._slide(layer, F.pad(x.zeroed, (0, 0, left, right)))  # B T' D
             if self.config.residual and states.shape == x.values.shape:
                 states = states + x.values
             segments = None if x.segments is None else x.segments[:, ::stride]
@@ -95,13 +98,19 @@ class ConvEncoder(Encoder):
     def _slide(self, layer: nn.Conv1d, padded: Float[Tensor, "B T D"]) -> Float[Tensor, "B S E"]:
         # Vectors side by side are an image of one line with its channels last, which conv2d takes as it lies
         # and conv1d would copy: about 10 % slower.
-        image = padded.transpose(1, 2).unsqueeze(2)                                      # B D_in 1 T
+        image = padded.transpose(1, 2).unsqueeze(2)  # B D_in 1 T
         found = F.conv2d(image, layer.weight.unsqueeze(2), layer.bias, stride=(1, self.config.stride))
         return self.activate(found.squeeze(2).transpose(1, 2))
 
     def begin(self, rows: int, memory: Seq | None = None) -> State:
         weight, reach = self.layers[0].weight, self.config.kernel - 1
-        return State({}, {f"inputs.{n}": weight.new_zeros(rows, reach, one.in_channels) for n, one in enumerate(self.layers)})
+        return State(
+            {},
+            {
+                f"inputs.{n}": weight.new_zeros(rows, reach, one.in_channels)
+                for n, one in enumerate(self.layers)
+            },
+        )
 
     def extend(self, values: Float[Tensor, "B U D"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
         assert self.causal
@@ -110,7 +119,7 @@ class ConvEncoder(Encoder):
             if number > 0:
                 values = self.dropout(values)
             seen = torch.cat([state.moving[f"inputs.{number}"], values], dim=1)
-            moving[f"inputs.{number}"] = seen[:, count:]                                 # the last kernel - 1
+            moving[f"inputs.{number}"] = seen[:, count:]  # the last kernel - 1
             states = self._slide(layer, seen)
             values = states + values if self.config.residual and states.shape == values.shape else states
         return values, State(state.fixed, moving, state.done + count)

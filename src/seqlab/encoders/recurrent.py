@@ -81,11 +81,13 @@ GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 class RecurrentEncoder(Encoder):
     """States (B T D) from vectors (B T D_in), by torch's fused layers over padded rows.
 
-    Packed sequences run at 0.6 of the speed. Forward, padding on the right never reaches a real state; backward, each
-    row is turned at its true length, read forward and turned back. So the states equal those of packed sequences.
-    Like torch's layers, a cell has two biases (one beside U, one beside V), where one would do.
+    Packed sequences run at 0.6 of the speed. Forward, padding on the right never reaches a real state;
+    backward, each row is turned at its true length, read forward and turned back. So the states equal those
+    of packed sequences. Like torch's layers, a cell has two biases (one beside U, one beside V), where one
+    would do.
 
-    `summary` (B D) holds the last layer's final states: forward at the last real position, backward at the first.
+    `summary` (B D) holds the last layer's final states: forward at the last real position, backward at the
+    first.
     """
 
     ahead: Sequence[nn.RNNBase]
@@ -134,7 +136,7 @@ class RecurrentEncoder(Encoder):
         for layer, cell in enumerate(self.ahead):
             if layer > 0:
                 values = self.dropout(values)
-            last = state.moving[f"state.{layer}"].unsqueeze(0)                       # 1 B D, as torch's layers want it
+            last = state.moving[f"state.{layer}"].unsqueeze(0)  # 1 B D, as torch's layers want it
             if self.config.kind == "lstm":
                 values, (last, inner) = cell(values, (last, state.moving[f"cell.{layer}"].unsqueeze(0)))
                 moving[f"cell.{layer}"] = inner.squeeze(0)
@@ -174,4 +176,4 @@ def _start(cell: nn.RNNBase) -> None:
         for gate in tensor.split(width) if name.startswith("weight") else ():
             (nn.init.xavier_uniform_ if name == "weight_ih_l0" else nn.init.orthogonal_)(gate)
         if name == "bias_ih_l0" and isinstance(cell, nn.LSTM):
-            tensor[width : 2 * width].fill_(1.0)    # the gates' order is input, forget, cell, output
+            tensor[width : 2 * width].fill_(1.0)  # the gates' order is input, forget, cell, output

@@ -32,7 +32,8 @@ class Transformer(EncoderConfig, kind="transformer"):
     activation: Activation = "relu"
     """Between the two halves of the feed-forward block."""
     norm: Literal["pre", "post", "none"] = "pre"
-    """Norm before each block (trains without care), after each residual (as in the paper of 2017), or none (to see why)."""
+    """Norm before each block (trains without care), after each residual (as in the paper of 2017), or none
+    (to see why)."""
     epsilon: PositiveFloat = 1e-5
     """Added to the variance in every norm."""
     final_norm: bool | None = None
@@ -78,16 +79,21 @@ Block = Callable[[Tensor], Tensor]
 
 
 class TransformerLayer(nn.Module):
-    """Self-attention, where there is a memory cross-attention, then feed-forward (B T D → B T D), each added to what came in."""
+    """Self-attention, where there is a memory cross-attention, then feed-forward (B T D → B T D), each added
+    to what came in."""
 
-    def __init__(self, config: Transformer, width: int, rotary: RotaryPositions | None, memory: int | None) -> None:
+    def __init__(
+        self, config: Transformer, width: int, rotary: RotaryPositions | None, memory: int | None
+    ) -> None:
         super().__init__()
         form = replace(Form.standard(width, config.heads), biases=config.biases, output_bias=config.biases)
         own = replace(form, merged=config.merged_query_key, causal=config.causal, local=config.local)
         self.pre = config.norm == "pre"
         self.attention = Attention(own, rotary)
         self.cross = Attention(replace(form, memory=memory)) if memory is not None else None
-        self.feed_forward = FeedForward(width, config.feed_forward or 4 * width, config.activation, config.biases)
+        self.feed_forward = FeedForward(
+            width, config.feed_forward or 4 * width, config.activation, config.biases
+        )
         normed = config.norm != "none"
         self.attention_norm = _norm(config, width) if normed else None
         self.cross_norm = _norm(config, width) if normed and memory is not None else None
@@ -99,9 +105,15 @@ class TransformerLayer(nn.Module):
         return self._add(x, self.feed_forward_norm, self.feed_forward)
 
     def extend(
-        self, x: Float[Tensor, "B U D"], past: Past | None, before: int, memory: Past | None, mask: Bool[Tensor, "B T"] | None
+        self,
+        x: Float[Tensor, "B U D"],
+        past: Past | None,
+        before: int,
+        memory: Past | None,
+        mask: Bool[Tensor, "B T"] | None,
     ) -> tuple[Float[Tensor, "B U D"], Past]:
-        """The next positions, after `before` ones that left `past`. `memory` holds its keys and values, `mask` what is real."""
+        """The next positions, after `before` ones that left `past`. `memory` holds its keys and values,
+        `mask` what is real."""
         found: list[Past] = []
 
         def look_back(y: Tensor) -> Tensor:
@@ -116,20 +128,24 @@ class TransformerLayer(nn.Module):
         return self._add(x, self.feed_forward_norm, self.feed_forward), found[0]
 
     def _add(self, x: Tensor, norm: nn.LayerNorm | None, block: Block) -> Tensor:
-        """What came in and what a block makes of it, with the norm, if there is one, before the block or after the sum."""
+        """What came in and what a block makes of it, with the norm, if there is one, before the block or
+        after the sum."""
         added: Tensor = self.dropout(block(norm(x) if norm is not None and self.pre else x))
         summed: Tensor = x + added if norm is None or self.pre else norm(x + added)
         return summed
 
 
 class TransformerEncoder(Encoder):
-    """States (B T D) from vectors (B T D_in); D is D_in, plus the positions' width where they are concatenated.
+    """States (B T D) from vectors (B T D_in); D is D_in, plus the positions' width where they are
+    concatenated.
 
-    As Vaswani et al. 2017, with norms before the blocks by default (Xiong et al. 2020) and the results of the blocks
-    scaled down by √(2·layers) at the start then, so that depth does not blow up the sum of residuals.
-    Dropout acts on the input and on each block's result; not on attention weights nor inside the feed-forward block.
+    As Vaswani et al. 2017, with norms before the blocks by default (Xiong et al. 2020) and the results of the
+    blocks scaled down by √(2·layers) at the start then, so that depth does not blow up the sum of residuals.
+    Dropout acts on the input and on each block's result; not on attention weights nor inside the feed-forward
+    block.
 
-    With a memory it is the paper's decoder: every layer also looks at the memory. Then only `begin` and `extend` serve.
+    With a memory it is the paper's decoder: every layer also looks at the memory. Then only `begin` and
+    `extend` serve.
     """
 
     layers: Sequence[TransformerLayer]
@@ -156,7 +172,9 @@ class TransformerEncoder(Encoder):
     @torch.no_grad()
     def _calm_residuals(self) -> None:
         for layer in self.layers:
-            blocks = [layer.attention, layer.feed_forward] + ([layer.cross] if layer.cross is not None else [])
+            blocks = [layer.attention, layer.feed_forward] + (
+                [layer.cross] if layer.cross is not None else []
+            )
             for block in blocks:
                 assert isinstance(block.output, nn.Linear)
                 block.output.weight.mul_((len(blocks) * len(self.layers)) ** -0.5)
@@ -164,7 +182,9 @@ class TransformerEncoder(Encoder):
     def forward(self, x: Seq) -> Seq:
         assert self.memory is None, "a Transformer over a memory is advanced by `extend`"
         states = self._placed(x.values, 0)
-        full = x.mask.device.type == "cpu" and bool(x.mask.all())    # elsewhere asking would wait for the device
+        full = x.mask.device.type == "cpu" and bool(
+            x.mask.all()
+        )  # elsewhere asking would wait for the device
         for layer in self.layers:
             states = layer(states, None if full else x.mask)
         return x.with_values(states if self.final_norm is None else self.final_norm(states))
@@ -195,7 +215,9 @@ class TransformerEncoder(Encoder):
             keys, stored = f"keys.{number}", f"values.{number}"
             past = (state.moving[keys], state.moving[stored]) if state.done else None
             memory = (fixed[keys], fixed[stored]) if self.memory is not None else None
-            states, (moving[keys], moving[stored]) = layer.extend(states, past, state.done, memory, fixed.get("mask"))
+            states, (moving[keys], moving[stored]) = layer.extend(
+                states, past, state.done, memory, fixed.get("mask")
+            )
         states = states if self.final_norm is None else self.final_norm(states)
         return states, State(fixed, moving, state.done + values.shape[1])
 
@@ -208,7 +230,10 @@ class TransformerEncoder(Encoder):
         for number, layer in enumerate(self.layers):
             count = 2 if layer.cross is None else 3
             norms = Cost(
-                name="norms", parameters=count * norm, parameters_formula=f"{count}·{formula}", memory=count * length * self.width
+                name="norms",
+                parameters=count * norm,
+                parameters_formula=f"{count}·{formula}",
+                memory=count * length * self.width,
             )
             parts = [
                 layer.attention.cost(length),
@@ -232,5 +257,8 @@ def _check_heads(config: Transformer, width: int) -> None:
         raise UserError(
             what=f"transformer: heads is {config.heads}, but the width is {width}.",
             why=f"The heads share the width out among them in equal{', even' if even else ''} parts.",
-            fix=f"Choose a number of heads that divides {width}, for instance heads=1, or another input width.",
+            fix=(
+                f"Choose a number of heads that divides {width}, for instance heads=1, or another input"
+                " width."
+            ),
         )

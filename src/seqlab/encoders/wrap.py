@@ -83,7 +83,10 @@ class StackEncoder(Encoder):
 
     def begin(self, rows: int, memory: Seq | None = None) -> State:
         begun = [encoder.begin(rows) for encoder in self.encoders]
-        return State({}, {f"{n}.{name}": tensor for n, state in enumerate(begun) for name, tensor in state.moving.items()})
+        return State(
+            {},
+            {f"{n}.{name}": tensor for n, state in enumerate(begun) for name, tensor in state.moving.items()},
+        )
 
     def extend(self, values: Float[Tensor, "B U D"], state: State) -> tuple[Float[Tensor, "B U E"], State]:
         moving: dict[str, Tensor] = {}

@@ -1,7 +1,9 @@
-"""What a field is: one kind of content, from the columns that hold it to the numbers that a model reads or is compared with.
+"""What a field is: one kind of content, from the columns that hold it to the numbers that a model reads or is
+compared with.
 
-A field is made anew for each run. It looks at the rows once, learns what it needs from the training rows (a tokenizer,
-labels, a scale), turns rows into numbers, and is saved in the run folder. What it learnt stands in facts.json.
+A field is made anew for each run. It looks at the rows once, learns what it needs from the training rows (a
+tokenizer, labels, a scale), turns rows into numbers, and is saved in the run folder. What it learnt stands in
+facts.json.
 """
 
 from __future__ import annotations
@@ -21,7 +23,18 @@ from seqlab.data.cells import Cells
 from seqlab.data.files import Place
 from seqlab.data.read import DataConfig, Role, Table
 from seqlab.data.store import Ragged, Store
-from seqlab.data.survey import Look, NoLook, Problem, Split, Splits, first_of, held_out, leaks, text_hash, too_few
+from seqlab.data.survey import (
+    Look,
+    NoLook,
+    Problem,
+    Split,
+    Splits,
+    first_of,
+    held_out,
+    leaks,
+    text_hash,
+    too_few,
+)
 from seqlab.model import ModelConfig
 
 Text = str | tuple[str, str]
@@ -88,7 +101,7 @@ class Field(ABC):
     files: ClassVar[tuple[str, ...]] = ()
     """What it saves in the run folder, at the most."""
 
-    # Columns ---------------------------------------------------------------------------------------------------
+    # Columns ------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def roles(self, found: Mapping[str, str] | None = None) -> list[Role]:
@@ -97,7 +110,7 @@ class Field(ABC):
     def see_columns(self, found: Mapping[str, str]) -> None:
         """Learn which columns the training data has, by role."""
 
-    # What is there ---------------------------------------------------------------------------------------------
+    # What is there ------------------------------------------------------------------------------------------
 
     def look(self, split: str) -> Look:
         return NoLook()
@@ -114,7 +127,7 @@ class Field(ABC):
         """The class of each row, where none may be held out altogether."""
         return None
 
-    # Learning --------------------------------------------------------------------------------------------------
+    # Learning -----------------------------------------------------------------------------------------------
 
     def set_up(self, data: DataConfig, model: ModelConfig) -> None:
         """The settings under which it learns and is read; comes before everything below."""
@@ -154,11 +167,12 @@ class Field(ABC):
         """What decides its numbers beside data.*, as far as it stands elsewhere: part of the fingerprint."""
         return {}
 
-    # Numbers ---------------------------------------------------------------------------------------------------
+    # Numbers ------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def encode(self, rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool) -> Encoded:
-        """Rows as numbers. `places` say where they stand, if that is known; `keep`: with what a report shows of them."""
+        """Rows as numbers. `places` say where they stand, if that is known; `keep`: with what a report shows
+        of them."""
 
     def finish(self, stores: Mapping[str, Store]) -> None:
         """Learn what the numbers of all rows tell; a UserError where nothing can be learnt from them."""
@@ -169,7 +183,8 @@ class Field(ABC):
 
 
 class ReadField(Field):
-    """What an example is read from: it says which rows there are, which are held out, and what a user's input is."""
+    """What an example is read from: it says which rows there are, which are held out, and what a user's input
+    is."""
 
     chunk: ClassVar[int] = 4096
     """Examples that become numbers together."""
@@ -256,4 +271,7 @@ def kept_texts(raw: Ragged, rows: NDArray[np.int64] | None = None) -> list[str]:
     """Texts that were kept by `raw_text`: these rows, or all."""
     some = raw.take(np.arange(raw.rows) if rows is None else np.asarray(rows))
     whole = some.values.tobytes()
-    return [whole[start:end].decode("utf-8", "ignore") for start, end in zip(some.offsets, some.offsets[1:], strict=False)]
+    return [
+        whole[start:end].decode("utf-8", "ignore")
+        for start, end in zip(some.offsets, some.offsets[1:], strict=False)
+    ]

@@ -59,7 +59,7 @@ class LabelField(Field):
     def roles(self, found: Mapping[str, str] | None = None) -> list[Role]:
         return [Role("label", USUAL)]
 
-    # What is there ---------------------------------------------------------------------------------------------
+    # What is there ------------------------------------------------------------------------------------------
 
     def look(self, split: str) -> LabelLook:
         return LabelLook(self._numbers)
@@ -69,18 +69,27 @@ class LabelField(Field):
         return look.labels
 
     def _known(self, splits: Splits) -> tuple[list[str], list[str]]:
-        """The labels of the training rows, numbers by size, else by alphabet; and those that only other rows have."""
+        """The labels of the training rows, numbers by size, else by alphabet; and those that only other rows
+        have."""
         seen = np.zeros(len(self._numbers) + 1, bool)
         seen[self.strata(first_of(splits))] = True
         names = list(self._numbers)
-        parts = ([name for number, name in enumerate(names) if seen[number] == wanted] for wanted in (True, False))
+        parts = (
+            [name for number, name in enumerate(names) if seen[number] == wanted] for wanted in (True, False)
+        )
         known, unseen = (_sorted(part) for part in parts)
         return known, unseen
 
     def _counts(self, split: Split) -> dict[str, int]:
         """Rows of each label of a data set."""
         labels = self.strata(split)
-        return dict(zip(self._numbers, np.bincount(labels[labels >= 0], minlength=len(self._numbers)).tolist(), strict=True))
+        return dict(
+            zip(
+                self._numbers,
+                np.bincount(labels[labels >= 0], minlength=len(self._numbers)).tolist(),
+                strict=True,
+            )
+        )
 
     def problems(self, splits: Splits) -> Iterator[Problem]:
         train = first_of(splits)
@@ -95,13 +104,19 @@ class LabelField(Field):
     def _faulty_labels(self, train: Split, counts: dict[str, int]) -> Iterator[Problem]:
         if len(counts) == 1:
             yield Problem(
-                "error", f'every row has the same label, "{next(iter(counts))}".', train.place(0),
-                "A classifier needs rows of at least two labels. If another column holds the label: data.columns.label=...",
+                "error",
+                f'every row has the same label, "{next(iter(counts))}".',
+                train.place(0),
+                "A classifier needs rows of at least two labels. If another column holds the label:"
+                " data.columns.label=...",
             )
         if len(counts) > max(50, train.rows / 2):
             yield Problem(
-                "warning", f"nearly every row has a label of its own: {len(counts):,} labels in {train.rows:,} rows.", None,
-                "If the label is a number: task.target=number. If another column holds it: data.columns.label=...",
+                "warning",
+                f"nearly every row has a label of its own: {len(counts):,} labels in {train.rows:,} rows.",
+                None,
+                "If the label is a number: task.target=number. If another column holds it:"
+                " data.columns.label=...",
             )
         rare = [label for label, count in counts.items() if count < 5]
         if rare and 1 < len(counts) <= train.rows / 2:
@@ -120,8 +135,11 @@ class LabelField(Field):
                 rows = np.flatnonzero(self.strata(split) == self._numbers[label])
                 if len(rows):
                     yield Problem(
-                        "error", f'the label "{label}" does not occur in the training data ({split.name}: {len(rows):,} rows).',
-                        split.place(int(rows[0])), "Add training rows with it, mend its spelling, or remove these rows.",
+                        "error",
+                        f'the label "{label}" does not occur in the training data ({split.name}:'
+                        f" {len(rows):,} rows).",
+                        split.place(int(rows[0])),
+                        "Add training rows with it, mend its spelling, or remove these rows.",
                     )
 
     def _conflicts(self, split: Split) -> Iterator[Problem]:
@@ -129,8 +147,10 @@ class LabelField(Field):
         if len(rows):
             places = ", ".join(str(split.place(int(row))) for row in rows[1:SHOWN])
             yield Problem(
-                "warning", f"{split.name}: {len(rows):,} rows have a text that also has another label, as at {places}.",
-                split.place(int(rows[0])), "Decide for one label.",
+                "warning",
+                f"{split.name}: {len(rows):,} rows have a text that also has another label, as at {places}.",
+                split.place(int(rows[0])),
+                "Decide for one label.",
             )
 
     def lines(self, split: Split) -> list[str]:
@@ -143,9 +163,13 @@ class LabelField(Field):
         for label, count in list(counts.items())[:SHOWN_LABELS]:
             bar = "█" * max(1, round(BAR * count / most))
             lines.append(f"    {label[:30]:<{width}}  {count:>9,}  {100 * count / split.rows:5.1f} %  {bar}")
-        return lines if len(counts) <= SHOWN_LABELS else [*lines, f"    ... and {len(counts) - SHOWN_LABELS} more"]
+        return (
+            lines
+            if len(counts) <= SHOWN_LABELS
+            else [*lines, f"    ... and {len(counts) - SHOWN_LABELS} more"]
+        )
 
-    # Learning and numbers --------------------------------------------------------------------------------------
+    # Learning and numbers -----------------------------------------------------------------------------------
 
     def settle(self, splits: Splits, chosen: NDArray[np.bool_]) -> None:
         known, _ = self._known(splits)
@@ -167,7 +191,10 @@ class LabelField(Field):
                 place = places[row] if places else "A row"
                 raise UserError(
                     what=f'{place}: the label "{cells["label"]}" does not occur in the training data.',
-                    why=f"The model knows {len(labels)} labels: {', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''}.",
+                    why=(
+                        f"The model knows {len(labels)} labels:"
+                        f" {', '.join(labels[:8])}{', ...' if len(labels) > 8 else ''}."
+                    ),
                     fix="Correct the label, remove the row, or train on data that has it.",
                 )
         return Encoded(arrays={"target": np.array([known[cells["label"]] for cells in rows], np.int64)})
@@ -183,7 +210,11 @@ def conflicting(hashes: NDArray[np.uint64], labels: NDArray[np.int64]) -> NDArra
     """Rows whose text also stands in a row with another label."""
     order = np.lexsort((labels, hashes))
     hashes, labels = hashes[order], labels[order]
-    starts = np.flatnonzero(np.concatenate([[True], hashes[1:] != hashes[:-1]])) if len(hashes) else np.zeros(0, np.int64)
+    starts = (
+        np.flatnonzero(np.concatenate([[True], hashes[1:] != hashes[:-1]]))
+        if len(hashes)
+        else np.zeros(0, np.int64)
+    )
     if not len(starts):
         return np.zeros(0, np.int64)
     differ = np.minimum.reduceat(labels, starts) != np.maximum.reduceat(labels, starts)

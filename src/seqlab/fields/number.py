@@ -17,7 +17,19 @@ from seqlab.data.survey import Look, Split, Splits, first_of
 from seqlab.errors import UserError
 from seqlab.fields.field import Encoded, Field
 
-USUAL = ("label", "class", "category", "sentiment", "target", "topic", "rating", "score", "y", "number", "value")
+USUAL = (
+    "label",
+    "class",
+    "category",
+    "sentiment",
+    "target",
+    "topic",
+    "rating",
+    "score",
+    "y",
+    "number",
+    "value",
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +77,10 @@ class NumberField(Field):
             return ["  no labels"]
         low, half, high = np.quantile(look.numbers, [0, 0.5, 1])
         mean, spread = look.numbers.mean(), look.numbers.std()
-        return [f"  numbers: from {low:g} to {high:g}, half up to {half:g}, mean {mean:g}, standard deviation {spread:g}"]
+        return [
+            f"  numbers: from {low:g} to {high:g}, half up to {half:g}, mean {mean:g}, standard deviation"
+            f" {spread:g}"
+        ]
 
     def settle(self, splits: Splits, chosen: NDArray[np.bool_]) -> None:
         look: NumberLook = first_of(splits).looks[self.name]
@@ -77,14 +92,17 @@ class NumberField(Field):
 
     def encode(self, rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool) -> Encoded:
         numbers = np.array([self._number(cells[self.role]) for cells in rows], np.float64)
-        return Encoded(arrays={"target": ((numbers - self.facts.mean) / self.facts.spread).astype(np.float32)})
+        return Encoded(
+            arrays={"target": ((numbers - self.facts.mean) / self.facts.spread).astype(np.float32)}
+        )
 
     def _number(self, cell: str) -> float:
         try:
             return float(cell)
         except ValueError:
             raise UserError(
-                what=f'The {self.role} "{cell[:40]}" is not a number.', why="It is to be compared with one.",
+                what=f'The {self.role} "{cell[:40]}" is not a number.',
+                why="It is to be compared with one.",
                 fix="Write a plain number, such as 3.5.",
             ) from None
 

@@ -22,7 +22,18 @@ from seqlab.data.files import Place, find
 from seqlab.data.read import DataConfig, Role, Table
 from seqlab.data.store import Ragged, Store, marked, offsets_of, ranges
 from seqlab.data.stream import TEXT, RunningTable, encode_pieces, held_at_the_end, keeps_lines, opening_of
-from seqlab.data.survey import SHOWN, Look, Problem, Severity, Split, Splits, first_of, leaks, text_hash, too_few
+from seqlab.data.survey import (
+    SHOWN,
+    Look,
+    Problem,
+    Severity,
+    Split,
+    Splits,
+    first_of,
+    leaks,
+    text_hash,
+    too_few,
+)
 from seqlab.data.text import BOS, EOS, UNK, Characters, Tokenizer, TokensConfig, Words
 from seqlab.errors import UserError
 from seqlab.fields.field import DataFacts, Encoded, ReadField, Text, raw_text
@@ -44,14 +55,18 @@ LEAST = 1_000
 LEAST_HELD = 50
 """Characters to validate on, at least."""
 SCORED = 131_072
-"""Ids of the validation text that are scored while training and for the report; `seqlab evaluate` scores a whole text."""
+"""Ids of the validation text that are scored while training and for the report; `seqlab evaluate` scores a
+whole text."""
 
 
 def flow_of(flow: Flow | None, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> Flow:
-    """Whether files are one running text or rows: as it was for a run, as it was said, else by their endings."""
+    """Whether files are one running text or rows: as it was for a run, as it was said, else by their
+    endings."""
     if learnt is not None:
         flow = learnt.get("flow", flow)
-    return flow or ("rows" if any(source.format not in ("txt", "") for source in find(data.train)) else "text")
+    return flow or (
+        "rows" if any(source.format not in ("txt", "") for source in find(data.train)) else "text"
+    )
 
 
 class LinesLook(Look):
@@ -107,10 +122,12 @@ class RunningField(ReadField):
         return RunningTable(names, data) if self.flow == "text" else Table(names, data, roles)
 
     def found_lines(self, found: Mapping[str, str]) -> list[str]:
-        what = {"text": "running text, line ends included", "rows": "each row is a text of its own"}[self.flow]
+        what = {"text": "running text, line ends included", "rows": "each row is a text of its own"}[
+            self.flow
+        ]
         return [f"task.flow is {self.flow}: {what}"]
 
-    # What is there ---------------------------------------------------------------------------------------------
+    # What is there ------------------------------------------------------------------------------------------
 
     def mark(self, cells: Cells) -> int:
         """Lines that are too short to tell have 0."""
@@ -124,7 +141,9 @@ class RunningField(ReadField):
         train = first_of(splits)
         if "valid" in splits or not train.rows:
             return np.zeros(train.rows, bool)
-        return held_at_the_end(self._look(train).sizes) if self.flow == "text" else super().held(splits, strata)
+        return (
+            held_at_the_end(self._look(train).sizes) if self.flow == "text" else super().held(splits, strata)
+        )
 
     def words(self, split: Split) -> float:
         return self._look(split).words / max(1, split.rows)
@@ -142,11 +161,20 @@ class RunningField(ReadField):
             least, characters = LEAST if split is train else LEAST_HELD, self._look(split).characters
             if characters < least:
                 little = f"{split.name}: there is too little text: {_many(characters, 'character')}."
-                fix = f"There have to be at least {least:,}; a model learns something useful from about 100,000 on."
+                fix = (
+                    f"There have to be at least {least:,}; a model learns something useful from about"
+                    " 100,000 on."
+                )
                 yield Problem("error", little, split.place(0) if split.rows else None, fix)
         look = self._look(train)
-        if "valid" not in splits and look.characters >= LEAST and look.sizes[self.held(splits, None)].sum() < LEAST_HELD:
-            little = f"the text has {_many(train.rows, 'line')}, of which none can be held out for validation."
+        if (
+            "valid" not in splits
+            and look.characters >= LEAST
+            and look.sizes[self.held(splits, None)].sum() < LEAST_HELD
+        ):
+            little = (
+                f"the text has {_many(train.rows, 'line')}, of which none can be held out for validation."
+            )
             yield Problem("error", little, train.place(0), "Name another text to validate on: --valid FILE")
 
     def problems(self, splits: Splits) -> Iterator[Problem]:
@@ -161,21 +189,32 @@ class RunningField(ReadField):
         look = self._look(split)
         if look.odd:
             strange = Counter({one: count for one, count in look.counts.items() if ODD.match(one)})
-            named = ", ".join(f"{shown(one)} ({_many(count, 'time')})" for one, count in strange.most_common(5))
+            named = ", ".join(
+                f"{shown(one)} ({_many(count, 'time')})" for one, count in strange.most_common(5)
+            )
             places = ", ".join(str(split.place(row)) for row in look.odd[1:4])
             yield Problem(
-                "warning", f"{split.name}: there are odd characters: {named}{'; also at ' + places if places else ''}.",
-                split.place(look.odd[0]), "The model would learn to write them: remove them, or check data.encoding.",
+                "warning",
+                f"{split.name}: there are odd characters: {named}{'; also at ' + places if places else ''}.",
+                split.place(look.odd[0]),
+                "The model would learn to write them: remove them, or check data.encoding.",
             )
 
     def _long(self, split: Split) -> Iterator[Problem]:
         look = self._look(split)
         if self.cuts and self.flow == "rows" and split.rows and look.sizes.max() > LONG:
             long = f"{split.name}: the longest text has {look.sizes.max():,} characters."
-            yield Problem("note", long, split.place(look.longest), "Its end is cut off after data.length ids.")
+            yield Problem(
+                "note", long, split.place(look.longest), "Its end is cut off after data.length ids."
+            )
         elif self.flow == "text" and look.characters > LONG * max(1, look.counts["\n"]):
-            long = f"{split.name}: a line has {look.characters // max(1, look.counts[chr(10)]):,} characters on average."
-            yield Problem("note", long, split.place(0), "That is fine if the text is meant to have hardly any lines.")
+            long = (
+                f"{split.name}: a line has {look.characters // max(1, look.counts[chr(10)]):,} characters on"
+                " average."
+            )
+            yield Problem(
+                "note", long, split.place(0), "That is fine if the text is meant to have hardly any lines."
+            )
 
     def _repeats(self, split: Split) -> Iterator[Problem]:
         marks = split.hashes[split.hashes != 0]
@@ -184,10 +223,13 @@ class RunningField(ReadField):
             kind = f"lines of {TELLING} and more characters" if self.flow == "text" else "rows"
             severity: Severity = "warning" if repeated >= 0.2 else "note"
             told = f"{split.name}: {100 * repeated:.1f} % of the {kind} repeat an earlier one."
-            yield Problem(severity, told, None, "Remove them if that is not meant: a model learns them by heart.")
+            yield Problem(
+                severity, told, None, "Remove them if that is not meant: a model learns them by heart."
+            )
 
     def leaks(self, splits: Splits) -> Iterator[Problem]:
-        """Of running text: lines of one text that also stand in another; what is held out is a text of its own."""
+        """Of running text: lines of one text that also stand in another; what is held out is a text of its
+        own."""
         if self.flow == "rows":
             yield from leaks(splits)
             return
@@ -201,10 +243,15 @@ class RunningField(ReadField):
             mine, others = parts[train.name]
             both = rows[np.isin(theirs.hashes[rows], mine.hashes[others])]
             if two != train.name and len(both) >= max(1, 0.01 * len(rows)):
-                share = f"{100 * len(both) / len(rows):.1f} % of the lines of {two} with {TELLING} and more characters"
+                share = (
+                    f"{100 * len(both) / len(rows):.1f} % of the lines of {two} with {TELLING} and more"
+                    " characters"
+                )
                 yield Problem(
-                    "warning", f"{share} are also in {train.name}: scores on {two} look better than they are.",
-                    theirs.place(int(both[0])), "Remove them there, or name another text with --valid.",
+                    "warning",
+                    f"{share} are also in {train.name}: scores on {two} look better than they are.",
+                    theirs.place(int(both[0])),
+                    "Remove them there, or name another text with --valid.",
                 )
 
     def lines(self, split: Split) -> list[str]:
@@ -214,8 +261,10 @@ class RunningField(ReadField):
         return [
             f"  {_many(look.characters, 'character')}, {_many(look.words, 'word')}",
             f"  {_many(len(look.counts), 'different character')}; the commonest: {common}",
-            f"  the longest {'line' if self.flow == 'text' else 'text'} has "
-            f"{look.sizes.max():,} characters ({split.place(look.longest)})",
+            (
+                f"  the longest {'line' if self.flow == 'text' else 'text'} has "
+                f"{look.sizes.max():,} characters ({split.place(look.longest)})"
+            ),
         ]
 
     def held_line(self, splits: Splits) -> list[str]:
@@ -228,7 +277,7 @@ class RunningField(ReadField):
         what = f"the text from {first} on" if self.flow == "text" else _many(int(held.sum()), "row")
         return [f"held out for validation: {what}, {share:.1f} % of the characters"]
 
-    # Learning --------------------------------------------------------------------------------------------------
+    # Learning -----------------------------------------------------------------------------------------------
 
     def set_up(self, data: DataConfig, model: ModelConfig) -> None:
         self.data = data
@@ -257,7 +306,7 @@ class RunningField(ReadField):
         return f"{facts.learnt['characters']['train']:,} characters to learn from"
 
 
-# A language model's ------------------------------------------------------------------------------------------------
+# A language model's -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -317,14 +366,18 @@ class WrittenRunningField(RunningField):
         starts = int((ids.values == BOS).sum()) if self.flow == "rows" else 0
         characters, words = units.sum(axis=0).tolist()
         counts = {
-            "ids": len(ids.values) - starts, "characters": characters, "words": words,
-            "unknown": int((ids.values == UNK).sum()), "cut": cut,
+            "ids": len(ids.values) - starts,
+            "characters": characters,
+            "words": words,
+            "unknown": int((ids.values == UNK).sum()),
+            "cut": cut,
         }
         values = {"written": ids} | ({"raw.text": raw_text(texts)} if keep else {})
         return Encoded(values, {"characters": units[:, 0], "words": units[:, 1]}, counts)
 
     def ids(self, texts: Sequence[str]) -> tuple[Ragged, np.ndarray, int]:
-        """Ids of lines of running text, or of rows; characters and words of each (N 2); how many lost their end."""
+        """Ids of lines of running text, or of rows; characters and words of each (N 2); how many lost their
+        end."""
         if self.flow == "text":
             rows = encode_pieces(self.tokenizer, texts)
             return rows, self._units(texts, rows.sizes()), 0
@@ -336,7 +389,11 @@ class WrittenRunningField(RunningField):
         whole = list(texts)
         for row in long.tolist():
             whole[row] = self.tokenizer.decode(rows.row(row))
-        return marked(rows, (BOS,), (EOS,)), self._units(whole, kept) + 1, len(long)    # the end counts as one more of each
+        return (
+            marked(rows, (BOS,), (EOS,)),
+            self._units(whole, kept) + 1,
+            len(long),
+        )  # the end counts as one more of each
 
     def _units(self, texts: Sequence[str], sizes: np.ndarray) -> np.ndarray:
         units = units_of(texts, line_ends=self.line_ends and self.flow == "text")
@@ -348,7 +405,10 @@ class WrittenRunningField(RunningField):
         sizes = [store.fields["written"].sizes() for store in stores.values()]
         notes = {split: store.notes for split, store in stores.items()}
         self.facts = WrittenFacts(
-            flow=self.flow, unit=self.unit, line_ends=self.line_ends, spaced=self.spaced,
+            flow=self.flow,
+            unit=self.unit,
+            line_ends=self.line_ends,
+            spaced=self.spaced,
             opening=BOS if self.flow == "rows" else opening_of(self.tokenizer),
             longest=self.context if self.flow == "text" else max(int(some.max()) for some in sizes),
             ids={split: note["ids"] for split, note in notes.items()},
@@ -364,18 +424,29 @@ class WrittenRunningField(RunningField):
             note, unit = store.notes, self.unit
             if note["unknown"] and split != "train":
                 share = 100 * note["unknown"] / note["ids"]
-                yield f"{split}: {share:.2g} % of the {unit}s are not in the vocabulary and count as one, [UNK]."
+                yield (
+                    f"{split}: {share:.2g} % of the {unit}s are not in the vocabulary and count as one,"
+                    " [UNK]."
+                )
             if note["cut"]:
-                yield f"{split}: {note['cut']:,} texts have more than {self.most} {unit}s (data.length) and lose their end."
+                yield (
+                    f"{split}: {note['cut']:,} texts have more than {self.most} {unit}s (data.length) and"
+                    " lose their end."
+                )
             if note["ids"] > SCORED and split != "train":
-                yield f"{split}: its first {SCORED:,} {unit}s are scored here; seqlab evaluate scores all {note['ids']:,}."
+                yield (
+                    f"{split}: its first {SCORED:,} {unit}s are scored here; seqlab evaluate scores all"
+                    f" {note['ids']:,}."
+                )
 
 
 def unit_of(tokens: TokensConfig) -> Unit:
-    return "character" if isinstance(tokens, Characters) else "word" if isinstance(tokens, Words) else "subword"
+    return (
+        "character" if isinstance(tokens, Characters) else "word" if isinstance(tokens, Words) else "subword"
+    )
 
 
-# Documents ---------------------------------------------------------------------------------------------------------
+# Documents --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -426,7 +497,9 @@ class DocumentsField(RunningField):
 
     def finish(self, stores: Mapping[str, Store]) -> None:
         ids = {split: len(store.fields["text"].values) for split, store in stores.items()}
-        self.facts = DocumentsFacts(self.flow, ids, {split: store.notes["characters"] for split, store in stores.items()})
+        self.facts = DocumentsFacts(
+            self.flow, ids, {split: store.notes["characters"] for split, store in stores.items()}
+        )
         for split, count in ids.items():
             if count < self.context:
                 raise UserError(
@@ -440,7 +513,9 @@ class DocumentsField(RunningField):
 
     def amount(self, facts: DataFacts) -> str:
         learnt = facts.learnt
-        return f"{learnt['characters']['train']:,} characters ({learnt['ids']['train']:,} tokens) to learn from"
+        return (
+            f"{learnt['characters']['train']:,} characters ({learnt['ids']['train']:,} tokens) to learn from"
+        )
 
 
 def _many(count: int, what: str) -> str:

@@ -22,7 +22,19 @@ from seqlab.model import ModelConfig
 
 SOURCE = Role(
     "source",
-    ("source", "src", "text", "en", "english", "input", "question", "word", "sentence", "source_text", "src_text"),
+    (
+        "source",
+        "src",
+        "text",
+        "en",
+        "english",
+        "input",
+        "question",
+        "word",
+        "sentence",
+        "source_text",
+        "src_text",
+    ),
     in_order=True,
 )
 
@@ -36,11 +48,12 @@ class SourceFacts:
 class SourceField(ReadField):
     """A text for which another one is written.
 
-    learns_from: the columns that its tokenizer learns from; that of what is written, too, where both sides share one.
+    learns_from: the columns that its tokenizer learns from; that of what is written, too, where both sides
+    share one.
     """
 
     name = "source"
-    any_ending = True    # test.en is lines to translate
+    any_ending = True  # test.en is lines to translate
     Facts = SourceFacts
     facts: SourceFacts
     files = (TOKENIZER,)
@@ -56,7 +69,7 @@ class SourceField(ReadField):
     def roles(self, found: Mapping[str, str] | None = None) -> list[Role]:
         return [SOURCE]
 
-    # What is there ---------------------------------------------------------------------------------------------
+    # What is there ------------------------------------------------------------------------------------------
 
     def look(self, split: str) -> SideLook:
         return SideLook("source")
@@ -68,7 +81,7 @@ class SourceField(ReadField):
     def lines(self, split: Split) -> list[str]:
         return [side_line(split, self.name)]
 
-    # Learning --------------------------------------------------------------------------------------------------
+    # Learning -----------------------------------------------------------------------------------------------
 
     def set_up(self, data: DataConfig, model: ModelConfig) -> None:
         assert model.input is not None
@@ -95,7 +108,7 @@ class SourceField(ReadField):
         texts = [text for text in self.texts(stores["valid"]) if isinstance(text, str)]
         self.facts = SourceFacts(_short(texts))
 
-    # Numbers ---------------------------------------------------------------------------------------------------
+    # Numbers ------------------------------------------------------------------------------------------------
 
     def encode(self, rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool) -> Encoded:
         texts = [cells["source"] for cells in rows]
@@ -108,7 +121,10 @@ class SourceField(ReadField):
             raise UserError(
                 what="This model translates single texts, but there is a tab in one.",
                 why="A tab joins two texts.",
-                fix="Leave the second text out. To see how a given translation is aligned: seqlab explain RUN with both.",
+                fix=(
+                    "Leave the second text out. To see how a given translation is aligned: seqlab explain RUN"
+                    " with both."
+                ),
             )
         return {"source": given}
 

@@ -23,10 +23,26 @@ from seqlab.model import ModelConfig
 
 TARGET = Role(
     "target",
-    ("target", "tgt", "translation", "fr", "french", "de", "german", "es", "spanish", "it", "italian", "output", "answer",
-     "pronunciation", "target_text", "tgt_text"),
+    (
+        "target",
+        "tgt",
+        "translation",
+        "fr",
+        "french",
+        "de",
+        "german",
+        "es",
+        "spanish",
+        "it",
+        "italian",
+        "output",
+        "answer",
+        "pronunciation",
+        "target_text",
+        "tgt_text",
+    ),
     in_order=True,
-)    # fmt: skip
+)
 WRITTEN = "tokenizer.written.json"
 
 
@@ -56,7 +72,7 @@ class TargetField(Field):
     def roles(self, found: Mapping[str, str] | None = None) -> list[Role]:
         return [TARGET]
 
-    # What is there ---------------------------------------------------------------------------------------------
+    # What is there ------------------------------------------------------------------------------------------
 
     def look(self, split: str) -> SideLook:
         return SideLook("target")
@@ -67,7 +83,7 @@ class TargetField(Field):
     def lines(self, split: Split) -> list[str]:
         return [side_line(split, self.name)]
 
-    # Learning --------------------------------------------------------------------------------------------------
+    # Learning -----------------------------------------------------------------------------------------------
 
     def set_up(self, data: DataConfig, model: ModelConfig) -> None:
         self.data = data
@@ -103,16 +119,22 @@ class TargetField(Field):
                 why="Pairs with more pieces on either side are not trained on, so nothing is left.",
                 fix=f"Set data.length to more than {most}; the lengths are told by: seqlab check",
             )
-        read, written = train.fields["text"].sizes() - 1, train.fields["written"].sizes() - 2    # without [BOS] and [EOS]
+        read, written = (
+            train.fields["text"].sizes() - 1,
+            train.fields["written"].sizes() - 2,
+        )  # without [BOS] and [EOS]
         longest = {"text": int(read.max()), "written": int(written.max())}
         self.facts = TargetFacts(self.facts.joint, float(np.median(written / read)), longest)
 
     def warnings(self, stores: Mapping[str, Store]) -> Iterator[str]:
         if cut := stores["train"].notes.get("cut", 0):
             most = self.data.length
-            yield f"{cut:,} training pairs have more than {most} pieces on a side (data.length) and are not trained on."
+            yield (
+                f"{cut:,} training pairs have more than {most} pieces on a side (data.length) and are not"
+                " trained on."
+            )
 
-    # Numbers ---------------------------------------------------------------------------------------------------
+    # Numbers ------------------------------------------------------------------------------------------------
 
     def encode(self, rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool) -> Encoded:
         texts = [cells["target"] for cells in rows]

@@ -23,7 +23,9 @@ from seqlab.fields.field import Encoded, ReadField, Text, kept_texts, raw_text
 from seqlab.folder import TOKENIZER
 from seqlab.model import ModelConfig
 
-TEXT = Role("text", ("text", "sentence", "review", "content", "document", "comment", "question", "body", "message"))
+TEXT = Role(
+    "text", ("text", "sentence", "review", "content", "document", "comment", "question", "body", "message")
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class TextField(ReadField):
     def pair(self) -> bool:
         return self.facts.pair
 
-    # What is there ---------------------------------------------------------------------------------------------
+    # What is there ------------------------------------------------------------------------------------------
 
     @property
     def counted(self) -> str:
@@ -94,7 +96,9 @@ class TextField(ReadField):
             if over := int((words > most).sum()):
                 share = 100 * over / split.rows
                 yield Problem(
-                    "note", f"{split.name}: {over:,} texts ({share:.1f} %) are longer than {most} words and will be cut.",
+                    "note",
+                    f"{split.name}: {over:,} texts ({share:.1f} %) are longer than {most} words and will be"
+                    " cut.",
                     split.place(int(words.argmax())),
                     f"Head and tail are kept. To keep more: data.length={min(_length(words, 0.99), 4096)}",
                 )
@@ -102,11 +106,12 @@ class TextField(ReadField):
     def lines(self, split: Split) -> list[str]:
         words = split.looks[self.name].words
         return [
-            f"  words: half of the texts have up to {_length(words, 0.5):,}, 95 % up to {_length(words, 0.95):,}; "
-            f"the longest has {int(words.max()):,} ({split.place(int(words.argmax()))})"
+            f"  words: half of the texts have up to {_length(words, 0.5):,}, 95 % up to"
+            f" {_length(words, 0.95):,}; the longest has {int(words.max()):,}"
+            f" ({split.place(int(words.argmax()))})"
         ]
 
-    # Learning --------------------------------------------------------------------------------------------------
+    # Learning -----------------------------------------------------------------------------------------------
 
     def set_up(self, data: DataConfig, model: ModelConfig) -> None:
         assert model.input is not None
@@ -134,7 +139,7 @@ class TextField(ReadField):
     def symbols(self) -> dict[str, int]:
         return self.reading.symbols
 
-    # Numbers ---------------------------------------------------------------------------------------------------
+    # Numbers ------------------------------------------------------------------------------------------------
 
     def encode(self, rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool) -> Encoded:
         first = [cells["text"] for cells in rows]
@@ -150,16 +155,26 @@ class TextField(ReadField):
             raise UserError(
                 what=f"This model reads {'pairs of texts' if self.pair else 'single texts'}.",
                 why="It was trained on such rows.",
-                fix="Join two texts by a tab; in Python, give a tuple." if self.pair else "Give one text, without a tab.",
+                fix=(
+                    "Join two texts by a tab; in Python, give a tuple."
+                    if self.pair
+                    else "Give one text, without a tab."
+                ),
             )
-        return dict(zip(("text", "text2"), given, strict=True)) if isinstance(given, tuple) else {"text": given}
+        return (
+            dict(zip(("text", "text2"), given, strict=True)) if isinstance(given, tuple) else {"text": given}
+        )
 
     def text_of(self, cells: Cells) -> Text:
         return (cells["text"], cells.get("text2", "")) if self.pair else cells["text"]
 
     def texts(self, store: Store, rows: NDArray[np.int64] | None = None) -> list[Text]:
         first = kept_texts(store.fields["raw.text"], rows)
-        return list(zip(first, kept_texts(store.fields["raw.text2"], rows), strict=True)) if self.pair else list(first)
+        return (
+            list(zip(first, kept_texts(store.fields["raw.text2"], rows), strict=True))
+            if self.pair
+            else list(first)
+        )
 
     def pieces(self, given: Text) -> list[list[str]]:
         """What stands at each position that is read: one list, or one for each sentence."""

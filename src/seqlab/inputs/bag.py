@@ -21,7 +21,8 @@ class Bag(InputConfig, kind="bag"):
     reads = "grams"
 
     width: Positive | None = None
-    """Width of the vectors; when empty, one number a class, which with the head "direct" is a linear model."""
+    """Width of the vectors; when empty, one number a class, which with the head "direct" is a linear
+    model."""
     scale: PositiveFloat = 0.1
     """Spread of the vectors at the start; without a width they start at zero."""
 
@@ -32,7 +33,8 @@ class Bag(InputConfig, kind="bag"):
 class WeightedSum(torch.autograd.Function):
     """Σ weight · row, for each row of ids (B T) → (B D).
 
-    torch's own backward pass sorts all ids of a batch first; adding each gradient where it belongs is 8 times faster.
+    torch's own backward pass sorts all ids of a batch first; adding each gradient where it belongs is 8 times
+    faster.
     """
 
     @staticmethod
@@ -44,13 +46,14 @@ class WeightedSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         ids, weights = ctx.saved_tensors
-        [gradient] = gradients                                                  # B D
-        each = (weights.unsqueeze(-1) * gradient.unsqueeze(1)).flatten(0, 1)    # B·T D
+        [gradient] = gradients  # B D
+        each = (weights.unsqueeze(-1) * gradient.unsqueeze(1)).flatten(0, 1)  # B·T D
         return gradient.new_zeros(ctx.rows, gradient.shape[1]).index_add_(0, ids.flatten(), each), None, None
 
 
 class BagInput(Input):
-    """Bucket ids of the field "grams" (B T) and their "weights" (B T) to one slot: Σ weight · row(bucket), B 1 width."""
+    """Bucket ids of the field "grams" (B T) and their "weights" (B T) to one slot: Σ weight · row(bucket), B
+    1 width."""
 
     def __init__(self, config: Bag, facts: Facts) -> None:
         super().__init__()
@@ -63,7 +66,7 @@ class BagInput(Input):
         grams, weights = batch.inputs["grams"], batch.inputs["weights"]
         assert isinstance(grams, Seq) and isinstance(weights, Seq)
         total = WeightedSum.apply(self.embedding, grams.values, weights.zeroed)
-        return Seq(total.unsqueeze(1), grams.mask[:, :1])    # no row is empty, so its first position is real
+        return Seq(total.unsqueeze(1), grams.mask[:, :1])  # no row is empty, so its first position is real
 
     def length_after(self, length: int) -> int:
         return 1
@@ -72,4 +75,13 @@ class BagInput(Input):
         rows = self.embedding.shape[0]
         work = length * self.width
         size = rows * self.width
-        return [Cost(name="", parameters=size, parameters_formula="V·d", work=work, work_formula="nd", memory=2 * length)]
+        return [
+            Cost(
+                name="",
+                parameters=size,
+                parameters_formula="V·d",
+                work=work,
+                work_formula="nd",
+                memory=2 * length,
+            )
+        ]

@@ -21,7 +21,8 @@ from seqlab.parts import Attends, Batch, Cost, EncoderConfig, Facts, Input, Inpu
 from seqlab.seq import Nested, Seq
 
 WORDS, READER, WEIGHTS = Tokens(width=100), Gru(width=50, directions="both"), Attention(hidden=100)
-"""What happens inside a sentence, unless told otherwise: the word level of Yang et al. 2016, with narrower word vectors."""
+"""What happens inside a sentence, unless told otherwise: the word level of Yang et al. 2016, with narrower
+word vectors."""
 
 LETTERS = 6
 """A word is taken to have this many characters where costs are told."""
@@ -40,14 +41,17 @@ class NestedConfig(InputConfig, kind="nested"):
     pool: PoolConfig = WEIGHTS
     """Makes one vector of each sentence or word."""
     words: InputConfig | None = None
-    """With of: characters, also read each word whole and put its vector beside the one from its characters."""
+    """With of: characters, also read each word whole and put its vector beside the one from its
+    characters."""
 
     def __post_init__(self) -> None:
         if self.words is not None and self.of == "sentences":
-            raise ValueError("words goes with of: characters; sentences are read word by word already. Leave words empty.")
+            raise ValueError(
+                "words goes with of: characters; sentences are read word by word already. Leave words empty."
+            )
 
     @property
-    def reads(self) -> str:    # type: ignore[override]
+    def reads(self) -> str:  # type: ignore[override]
         return self.of
 
     def build(self, facts: Facts) -> NestedInput:
@@ -56,7 +60,8 @@ class NestedConfig(InputConfig, kind="nested"):
 
 @dataclass(frozen=True, kw_only=True)
 class NestedContextConfig(InputConfig, kind="nested-context"):
-    """One state for each sentence of a document, where the attention inside a sentence knows the sentences before it."""
+    """One state for each sentence of a document, where the attention inside a sentence knows the sentences
+    before it."""
 
     reads = "sentences"
 
@@ -76,7 +81,8 @@ class NestedContextConfig(InputConfig, kind="nested-context"):
 
 
 class Inner(Input):
-    """What nested inputs share: all real inner sequences of a batch, encoded in a few groups of like length."""
+    """What nested inputs share: all real inner sequences of a batch, encoded in a few groups of like
+    length."""
 
     def __init__(self, inner: InputConfig, encoder: EncoderConfig, facts: Facts, symbols: str) -> None:
         super().__init__()
@@ -86,13 +92,18 @@ class Inner(Input):
     def encoded(self, rows: Seq) -> Iterator[tuple[Seq, Int[Tensor, " G"]]]:
         """Groups of inner rows (N W) as states (G W' D), with the numbers of these rows.
 
-        Sorted by length and cut into √N / 4 groups, 400 sentences take half the time; more groups lose to narrow batches
-        what they save (measured with a GRU, N from 64 to 1000). Recorded attention keeps one group in reading order.
+        Sorted by length and cut into √N / 4 groups, 400 sentences take half the time; more groups lose to
+        narrow batches what they save (measured with a GRU, N from 64 to 1000). Recorded attention keeps one
+        group in reading order.
         """
         recording = any(isinstance(module, Attends) and module.tape is not None for module in self.modules())
         groups = 1 if recording else max(1, round(math.sqrt(rows.rows) / 4))
         lengths = rows.lengths
-        order = torch.arange(rows.rows, device=lengths.device) if groups == 1 else lengths.argsort(descending=True, stable=True)
+        order = (
+            torch.arange(rows.rows, device=lengths.device)
+            if groups == 1
+            else lengths.argsort(descending=True, stable=True)
+        )
         for group in order.chunk(groups):
             longest = int(lengths[group].max())
             part = Seq(rows.values[group, :longest], rows.mask[group, :longest])
@@ -107,18 +118,23 @@ class Inner(Input):
 
 def many(cost: Cost, times: int) -> Cost:
     """The cost of this many side by side: more work, the same steps and paths."""
-    return replace(cost, work=cost.work * times, projections=cost.projections * times, memory=cost.memory * times)
+    return replace(
+        cost, work=cost.work * times, projections=cost.projections * times, memory=cost.memory * times
+    )
 
 
 class NestedInput(Inner):
-    """Documents (B S W) to a vector for each sentence (B S D), or words of characters (B T W) to one for each word.
+    """Documents (B S W) to a vector for each sentence (B S D), or words of characters (B T W) to one for each
+    word.
 
-    With an encoder and an attention pool on top this is the hierarchical network of Yang et al. 2016.
-    Only real inner rows are computed. Its maps (N H Q K) have one entry for each real inner row, in reading order.
+    With an encoder and an attention pool on top this is the hierarchical network of Yang et al. 2016. Only
+    real inner rows are computed. Its maps (N H Q K) have one entry for each real inner row, in reading order.
     """
 
     def __init__(self, config: NestedConfig, facts: Facts) -> None:
-        super().__init__(config.inner, config.encoder, facts, FIELD if config.of == "sentences" else "characters")
+        super().__init__(
+            config.inner, config.encoder, facts, FIELD if config.of == "sentences" else "characters"
+        )
         self.of = config.of
         self.pool = config.pool.build(self.encoder.width)
         self.words = config.words.build(facts) if config.words is not None else None
@@ -157,20 +173,24 @@ def inner_shape(of: str, length: int) -> tuple[int, int]:
     return sentences, -(-length // sentences)
 
 
-def placed(vectors: Float[Tensor, "N D"], numbers: Int[Tensor, " N"], field: Nested) -> Float[Tensor, "B S D"]:
+def placed(
+    vectors: Float[Tensor, "N D"], numbers: Int[Tensor, " N"], field: Nested
+) -> Float[Tensor, "B S D"]:
     """Each inner row's vector at the place of that row; zeros elsewhere."""
-    places = field.mask.flatten().nonzero().squeeze(1)                                  # N: where row n stands
+    places = field.mask.flatten().nonzero().squeeze(1)  # N: where row n stands
     flat = vectors.new_zeros(field.mask.numel(), vectors.shape[1])
     return flat.index_copy(0, places[numbers], vectors).view(*field.mask.shape, -1)
 
 
 class NestedContextInput(Inner):
-    """Documents (B S W) to the state after each sentence (B S D): hierarchical attention that knows its context.
+    """Documents (B S W) to the state after each sentence (B S D): hierarchical attention that knows its
+    context.
 
-    The words' states come first, for all sentences at once. Then a loop over sentences: the attention over the words of
-    sentence i scores them with v · tanh(W h + W_c c + b), where c is the state of a sentence-level GRU after sentence
-    i - 1, and the sentence's vector makes the next state. With `context: both` a second loop runs from the end, with a
-    pool and a GRU of its own, and the states are put side by side.
+    The words' states come first, for all sentences at once. Then a loop over sentences: the attention over
+    the words of sentence i scores them with v · tanh(W h + W_c c + b), where c is the state of a
+    sentence-level GRU after sentence i - 1, and the sentence's vector makes the next state. With `context:
+    both` a second loop runs from the end, with a pool and a GRU of its own, and the states are put side by
+    side.
     """
 
     readers: Sequence[SentenceReader]
@@ -191,7 +211,8 @@ class NestedContextInput(Inner):
         return Seq(states, field.mask, summary=self._summary(states, field))
 
     def _words_by_step(self, field: Nested) -> Seq:
-        """States of the words (N W D), all first sentences before all second ones: what one step reads lies together."""
+        """States of the words (N W D), all first sentences before all second ones: what one step reads lies
+        together."""
         values, masks, numbers = [], [], []
         longest = self.encoder.length_after(field.inner.mask.shape[1])
         for states, group in self.encoded(field.inner):
@@ -199,7 +220,7 @@ class NestedContextInput(Inner):
             values.append(F.pad(states.values, (0, 0, 0, spare)))
             masks.append(F.pad(states.mask, (0, spare)))
             numbers.append(group)
-        found = torch.cat(numbers).argsort()                                            # row n is at found[n]
+        found = torch.cat(numbers).argsort()  # row n is at found[n]
         order = found[reading_order(field).sort().indices]
         return Seq(torch.cat(values)[order], torch.cat(masks)[order])
 
@@ -217,20 +238,24 @@ class NestedContextInput(Inner):
         rows, each = inner_shape("sentences", length)
         costs = self.inner_costs(rows, each)
         for number, reader in enumerate(self.readers):
-            costs += [cost.below(f"readers.{number}") for cost in reader.costs(rows, self.encoder.length_after(each))]
+            costs += [
+                cost.below(f"readers.{number}")
+                for cost in reader.costs(rows, self.encoder.length_after(each))
+            ]
         return costs
 
 
 def reading_order(field: Nested) -> Int[Tensor, " N"]:
     """For each inner row in reading order, its rank when sorted by sentence number first and row second."""
     by_step = torch.zeros_like(field.mask, dtype=torch.int64)
-    places = field.mask.T.nonzero()                                                     # sentence and row, step by step
+    places = field.mask.T.nonzero()  # sentence and row, step by step
     by_step[places[:, 1], places[:, 0]] = torch.arange(len(places), device=places.device)
     return by_step[field.mask]
 
 
 class SentenceReader(nn.Module):
-    """One pass over the sentences of a batch: a word-level pool that sees the state, and the cell that updates it."""
+    """One pass over the sentences of a batch: a word-level pool that sees the state, and the cell that
+    updates it."""
 
     def __init__(self, config: NestedContextConfig, width_in: int, backward: bool) -> None:
         super().__init__()
@@ -239,11 +264,20 @@ class SentenceReader(nn.Module):
         self.cell = nn.GRUCell(width_in, config.width)
 
     def forward(self, words: Seq, field: Nested) -> Float[Tensor, "B S D"]:
-        """`words` are the sentences' states (N W E), first sentences first; the result has a state for each sentence."""
+        """`words` are the sentences' states (N W E), first sentences first; the result has a state for each
+        sentence."""
         values = self.pool.dropout(words.values)
         scored = self.pool.hidden(values)
-        counts = field.mask.sum(dim=0).tolist()                                         # rows that have a sentence s
-        steps = list(zip(values.split(counts), scored.split(counts), words.mask.split(counts), field.mask.T, strict=True))
+        counts = field.mask.sum(dim=0).tolist()  # rows that have a sentence s
+        steps = list(
+            zip(
+                values.split(counts),
+                scored.split(counts),
+                words.mask.split(counts),
+                field.mask.T,
+                strict=True,
+            )
+        )
         state = values.new_zeros(field.rows, self.cell.hidden_size)
         states: list[Tensor] = []
         weights: list[Tensor] = []
@@ -260,7 +294,7 @@ class SentenceReader(nn.Module):
             weights.reverse()
         if self.pool.tape is not None:
             maps = torch.cat(weights).detach()[reading_order(field)]
-            self.pool.tape.append(maps.unsqueeze(2))                                     # N 1 1 W, in reading order
+            self.pool.tape.append(maps.unsqueeze(2))  # N 1 1 W, in reading order
         return torch.stack(states, dim=1)
 
     def costs(self, rows: int, length: int) -> list[Cost]:

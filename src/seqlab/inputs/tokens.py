@@ -54,19 +54,27 @@ class TokenInput(Input):
     def forward(self, batch: Batch) -> Seq:
         tokens = batch.inputs[FIELD]
         assert isinstance(tokens, Seq)
-        segments = batch.inputs.get("segments")    # without them all is the first segment
+        segments = batch.inputs.get("segments")  # without them all is the first segment
         assert segments is None or isinstance(segments, Seq)
         values = self.embedding(tokens.values)
         if self.segments is not None:
-            values = values + (self.segments.weight[0] if segments is None else self.segments(segments.values))
+            values = values + (
+                self.segments.weight[0] if segments is None else self.segments(segments.values)
+            )
         if self.training and self.word_dropout:
-            values = values * keep_mask((*values.shape[:2], 1), self.word_dropout, values, self.dropout.generator)
+            values = values * keep_mask(
+                (*values.shape[:2], 1), self.word_dropout, values, self.dropout.generator
+            )
         return Seq(self.dropout(values), tokens.mask, segments=None if segments is None else segments.values)
 
     def costs(self, length: int) -> list[Cost]:
         rows = self.embedding.num_embeddings
-        costs = [Cost(name="embedding", parameters=rows * self.width, parameters_formula="V·d", memory=length)]
+        costs = [
+            Cost(name="embedding", parameters=rows * self.width, parameters_formula="V·d", memory=length)
+        ]
         if self.segments is not None:
             parameters = self.segments.num_embeddings * self.width
-            costs.append(Cost(name="segments", parameters=parameters, parameters_formula="s·d", memory=length))
+            costs.append(
+                Cost(name="segments", parameters=parameters, parameters_formula="s·d", memory=length)
+            )
         return costs

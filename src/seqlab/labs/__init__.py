@@ -16,8 +16,13 @@ from typing import Any
 from seqlab.errors import UserError, did_you_mean, one_of
 
 LABS = {
-    "transfer": "Does pretraining help where labels are few? Fine-tuned against from scratch, on the same rows.",
-    "objectives": "Does reading in both directions beat left to right? Pretrained at equal compute, fine-tuned on the same rows.",
+    "transfer": (
+        "Does pretraining help where labels are few? Fine-tuned against from scratch, on the same rows."
+    ),
+    "objectives": (
+        "Does reading in both directions beat left to right? Pretrained at equal compute, fine-tuned on the"
+        " same rows."
+    ),
 }
 """What each lab asks, by the name of its file."""
 
@@ -34,5 +39,9 @@ def begin(name: str, given: Mapping[str, Any]) -> Any:
     known = inspect.signature(run).parameters
     if strange := [option for option in given if option not in known]:
         names = ", ".join(f"--{'from' if option == 'start' else option}" for option in strange)
-        raise UserError(what=f"The lab {name} has no {names}.", why="Each lab has options of its own.", fix=f"Leave {names} out.")
+        raise UserError(
+            what=f"The lab {name} has no {names}.",
+            why="Each lab has options of its own.",
+            fix=f"Leave {names} out.",
+        )
     return run(**given)

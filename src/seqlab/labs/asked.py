@@ -1,7 +1,7 @@
 """What is asked of a lab about few labels: the rows in their parts, how many labels, how much to pretrain.
 
-Rows are parted once: some to validate on, some (or a file) to test on, and a pool. A seed decides the order of the
-pool, and the first n of that order are the labels that every side gets.
+Rows are parted once: some to validate on, some (or a file) to test on, and a pool. A seed decides the order
+of the pool, and the first n of that order are the labels that every side gets.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from seqlab.training.progress import Progress
 Cells = dict[str, str]
 """A labelled row by role: text, text2 where there is one, label."""
 MOST_VALID, MOST_TESTED = 1000, 2000
-"""Rows to validate on, and to test on where no test file is given, at the most; and at the most a tenth each. Every epoch
-is validated on, so more of them would cost more time than a few labels do."""
+"""Rows to validate on, and to test on where no test file is given, at the most; and at the most a tenth each.
+Every epoch is validated on, so more of them would cost more time than a few labels do."""
 PRETRAIN = "pretrain."
 """What stands before the settings of the pretraining."""
 READING = ("data.columns", "data.header", "data.encoding", "data.quotes", "data.on_bad", "data.longest_line")
@@ -41,14 +41,25 @@ READING = ("data.columns", "data.header", "data.encoding", "data.quotes", "data.
 LETTERS = {"data.tokens.kind": "characters"}
 """The built-in data is words, which are read letter by letter."""
 LETTERS_AT_ONCE, GRAMS_AT_ONCE = 256, 1152
-"""In a batch of the built-in words: letters, marks included, of about twenty words; and for bow grams, of about sixty."""
-READS = {"model.input.width": 64, "model.input.scale": 0.125, "model.encoder.layers": 2, "model.encoder.feed_forward": 256}
+"""In a batch of the built-in words: letters, marks included, of about twenty words; and for bow grams, of
+about sixty."""
+READS = {
+    "model.input.width": 64,
+    "model.input.scale": 0.125,
+    "model.encoder.layers": 2,
+    "model.encoder.feed_forward": 256,
+}
 WRITES = {"model.decoder.width": 64, "model.decoder.body.layers": 2, "model.decoder.body.feed_forward": 256}
 APART = {"model.input.width": 64, "model.input.scale": 0.125, "model.encoder.body.width": 64}
 QUICK: dict[str, dict[str, Any]] = {
-    "bert": READS, "roberta": READS, "gpt": WRITES, "bart": READS | WRITES, "elmo": APART, "blank-bilstm": APART,
+    "bert": READS,
+    "roberta": READS,
+    "gpt": WRITES,
+    "bart": READS | WRITES,
+    "elmo": APART,
+    "blank-bilstm": APART,
     "blank-bilstm-halves": APART,
-}    # fmt: skip
+}
 """Sizes for --quick, about 0.1 million weights above the vectors of the tokens."""
 QUICK_STEPS, QUICK_LABELS, QUICK_SEEDS = 1600, "500,2000", 2
 QUICK_RATE = 2e-3
@@ -56,7 +67,7 @@ QUICK_RATE = 2e-3
 LABELS, SEEDS, MINUTES = "500,2000", 5, 30.0
 
 
-# Rows ------------------------------------------------------------------------------------------------------------
+# Rows -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -84,22 +95,27 @@ class Rows:
         return hashlib.blake2b(whole.encode(), digest_size=8).hexdigest()
 
     def texts(self) -> list[Cells]:
-        """The texts of the pool without their labels, by chance: of rows that are sorted, neighbours would tell too much."""
+        """The texts of the pool without their labels, by chance: of rows that are sorted, neighbours would
+        tell too much."""
         texts = [text for row in self.pool for text in (row["text"], row.get("text2")) if text]
         return [{"text": text} for text in random.Random(0).sample(texts, len(texts))]
 
     def order(self, seed: int) -> list[Cells]:
-        """The pool by chance, with one row of each label first, so that any beginning that is long enough has them all."""
+        """The pool by chance, with one row of each label first, so that any beginning that is long enough has
+        them all."""
         order = random.Random(seed).sample(self.pool, len(self.pool))
         first: dict[str, int] = {}
         for place, row in enumerate(order):
             first.setdefault(row["label"], place)
         ahead = set(first.values())
-        return [order[place] for place in first.values()] + [row for place, row in enumerate(order) if place not in ahead]
+        return [order[place] for place in first.values()] + [
+            row for place, row in enumerate(order) if place not in ahead
+        ]
 
 
 def read_rows(data: Sequence[str], test: Sequence[str], reading: DataConfig) -> Rows:
-    """The rows of labelled files; the parts are decided by the texts alone, so they are the same every time."""
+    """The rows of labelled files; the parts are decided by the texts alone, so they are the same every
+    time."""
     rows = _read(data, reading)
     if test:
         rest, tested = rows, _read(test, reading)
@@ -109,7 +125,10 @@ def read_rows(data: Sequence[str], test: Sequence[str], reading: DataConfig) -> 
     found = Rows(pool, valid, tested)
     if strange := sorted({row["label"] for row in [*valid, *tested]} - set(found.labels)):
         raise UserError(
-            what=f'{", ".join(test or data)}: the label "{strange[0]}" does not occur among the rows to learn from.',
+            what=(
+                f'{", ".join(test or data)}: the label "{strange[0]}" does not occur among the rows to learn'
+                " from."
+            ),
             why="No model can give a label that it has not seen.",
             fix="Add rows with it to --data, or remove it from --test.",
         )
@@ -144,7 +163,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, str]]) -> Path:
     return path
 
 
-# What was asked for ------------------------------------------------------------------------------------------------
+# What was asked for -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,10 +187,18 @@ class Asked:
 
     @staticmethod
     def of(
-        *, quick: bool, data: str | Sequence[str], unlabelled: str | Sequence[str], test: str | Sequence[str], labels: str,
-        seeds: int | None, minutes: float | None, epochs: int | None, settings: Mapping[str, Any] | None,
+        *,
+        quick: bool,
+        data: str | Sequence[str],
+        unlabelled: str | Sequence[str],
+        test: str | Sequence[str],
+        labels: str,
+        seeds: int | None,
+        minutes: float | None,
+        epochs: int | None,
+        settings: Mapping[str, Any] | None,
         pretrained: bool = False,
-    ) -> Asked:    # fmt: skip
+    ) -> Asked:
         """Everything that can be refused is refused here, before anything is written.
 
         pretrained: whether there is a body already, which may be of any size.
@@ -179,21 +206,29 @@ class Asked:
         seeds = (QUICK_SEEDS if quick else SEEDS) if seeds is None else seeds
         for name, value in (("--seeds", seeds), ("--minutes", minutes), ("--epochs", epochs)):
             if value is not None and value <= 0:
-                raise UserError(what=f"{name} is {value:g}.", why="Nothing would be trained.", fix=f"Give {name} 1 or more.")
+                raise UserError(
+                    what=f"{name} is {value:g}.",
+                    why="Nothing would be trained.",
+                    fix=f"Give {name} 1 or more.",
+                )
         if (test or unlabelled) and not data:
             given = "--test" if test else "--unlabelled"
             raise UserError(
                 what=f"{given} is given without --data.", why="Without --data the lab has data of its own.",
                 fix=f"Name labelled rows, too: --data reviews.csv {given} ...",
-            )    # fmt: skip
+            )  # fmt: skip
         told = dict(settings or {})
-        pretraining = {key.removeprefix(PRETRAIN): value for key, value in told.items() if key.startswith(PRETRAIN)}
+        pretraining = {
+            key.removeprefix(PRETRAIN): value for key, value in told.items() if key.startswith(PRETRAIN)
+        }
         tuning = {key: value for key, value in told.items() if not key.startswith(PRETRAIN)}
-        early = {key: value for key, value in tuning.items() if not key.startswith("model.")}    # the model is yet to come
+        early = {
+            key: value for key, value in tuning.items() if not key.startswith("model.")
+        }  # the model is yet to come
         reading = Wishes(task="classify", overrides=early).settings().data
         tuning = ({"training.rate": QUICK_RATE} if quick and not pretrained else {}) | tuning
         texts = names_of(unlabelled)
-        find(texts)    # refuses files that are not there
+        find(texts)  # refuses files that are not there
         if data:
             rows = read_rows(names_of(data), names_of(test), reading)
         else:
@@ -202,18 +237,30 @@ class Asked:
             pretraining = LETTERS | {"task.context": 128} | pretraining
             tuning = {"training.batch_tokens": LETTERS_AT_ONCE} | tuning
         return Asked(
-            quick=quick, builtin=not data, rows=rows, unlabelled=texts, seeds=seeds, epochs=epochs, tuning=tuning,
-            counts=parse_counts(labels or (QUICK_LABELS if quick else LABELS), rows), pretraining=pretraining,
+            quick=quick,
+            builtin=not data,
+            rows=rows,
+            unlabelled=texts,
+            seeds=seeds,
+            epochs=epochs,
+            tuning=tuning,
+            counts=parse_counts(labels or (QUICK_LABELS if quick else LABELS), rows),
+            pretraining=pretraining,
             minutes=minutes or (None if quick else MINUTES),
-        )    # fmt: skip
+        )
 
     @property
     def choices(self) -> dict[str, Any]:
         """What runs have to agree in to stand in one table."""
         return {
-            "quick": self.quick, "rows": self.rows.mark, "unlabelled": list(self.unlabelled), "minutes": self.minutes,
-            "epochs": self.epochs, "settings": self.tuning, "pretraining": self.pretraining,
-        }    # fmt: skip
+            "quick": self.quick,
+            "rows": self.rows.mark,
+            "unlabelled": list(self.unlabelled),
+            "minutes": self.minutes,
+            "epochs": self.epochs,
+            "settings": self.tuning,
+            "pretraining": self.pretraining,
+        }
 
     @property
     def seeds_told(self) -> str:
@@ -232,7 +279,9 @@ class Asked:
         """Pretrain a preset on the text without labels; equal budgets for all presets."""
         texts = self.unlabelled or (str(write_rows(data / "texts.jsonl", self.rows.texts())),)
         budget = {"training.minutes": self.minutes} if self.minutes else {"training.steps": QUICK_STEPS}
-        small = {**QUICK.get(model, {}), "training.batch_tokens": 2048, "task.context": 128} if self.quick else {}
+        small = (
+            {**QUICK.get(model, {}), "training.batch_tokens": 2048, "task.context": 128} if self.quick else {}
+        )
         overrides = {"data.train": texts, **budget, "training.baseline": False, **small, **self.pretraining}
         train_once(Wishes(task="pretrain", preset=model, overrides=overrides), folder, progress)
 
@@ -249,16 +298,20 @@ def parse_counts(labels: str, rows: Rows) -> tuple[int, ...]:
     for word in labels.split(","):
         if word.strip() != "all" and not word.strip().isdigit():
             raise UserError(
-                what=f'--labels: "{word.strip()}" is not a number of labels.', why="Numbers, or all, with commas between them.",
+                what=f'--labels: "{word.strip()}" is not a number of labels.',
+                why="Numbers, or all, with commas between them.",
                 fix="For instance: --labels 500,2000,all",
-            )    # fmt: skip
+            )
         counts.append(len(rows.pool) if word.strip() == "all" else int(word))
     most, least = len(rows.pool), max(2, len(rows.labels))
     if wrong := [count for count in counts if not least <= count <= most]:
         held = f"{len(rows.valid):,} more are kept to validate on"
         raise UserError(
-            what=f"--labels: {wrong[0]:,} are asked for; there are {most:,} rows with {len(rows.labels)} different labels.",
+            what=(
+                f"--labels: {wrong[0]:,} are asked for; there are {most:,} rows with {len(rows.labels)}"
+                " different labels."
+            ),
             why=f"Each label has to occur among them once, so at least {least}, and no row twice; {held}.",
             fix=f"For instance: --labels {max(least, most // 4)},all",
-        )    # fmt: skip
+        )
     return tuple(sorted(set(counts)))

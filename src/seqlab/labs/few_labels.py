@@ -1,4 +1,5 @@
-"""The same task learnt from the same few labelled rows by several sides: what `transfer` and `objectives` share."""
+"""The same task learnt from the same few labelled rows by several sides: what `transfer` and `objectives`
+share."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from seqlab.training.progress import Progress
 BOW = "bow"
 
 
-# Learning ----------------------------------------------------------------------------------------------------------
+# Learning ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -57,25 +58,36 @@ class Comparison:
         """Train what is not trained yet, and give everything: one entry a seed."""
         asked, began, done = self.asked, time.monotonic(), 0.0
         if shared := asked.rows.shared:
-            self.progress.say(f"Warning: {shared:,} of {len(asked.rows.test):,} test rows have a text that is learnt from, too.")
-        every = [(side, count, seed) for seed in range(asked.seeds) for count in asked.counts for side in sides]
+            self.progress.say(
+                f"Warning: {shared:,} of {len(asked.rows.test):,} test rows have a text that is learnt from,"
+                " too."
+            )
+        every = [
+            (side, count, seed) for seed in range(asked.seeds) for count in asked.counts for side in sides
+        ]
         trials = [self.trial(*one) for one in every]
         for trial in train_all(trials, self.at_once):
             side, count, seed = every[trials.index(trial)]
             done += self.work(side, count)
-            left = [self.work(*one[:2]) for trial, one in zip(trials, every, strict=True) if not trial.finished]
+            left = [
+                self.work(*one[:2]) for trial, one in zip(trials, every, strict=True) if not trial.finished
+            ]
             accuracy = self.read(side, count, seed).accuracy
             self.progress.say(
-                f"{count:,} labels, seed {seed}, {side.name}: test accuracy {accuracy:.3f}   {len(every) - len(left)} of "
-                f"{len(every)} runs, about {duration((time.monotonic() - began) / done * sum(left))} left"
+                f"{count:,} labels, seed {seed}, {side.name}: test accuracy {accuracy:.3f}  "
+                f" {len(every) - len(left)} of {len(every)} runs, about"
+                f" {duration((time.monotonic() - began) / done * sum(left))} left"
             )
         cells = [(side, count) for side in sides for count in asked.counts]
-        return {(side.name, count): tuple(self.read(side, count, seed) for seed in range(asked.seeds)) for side, count in cells}
+        return {
+            (side.name, count): tuple(self.read(side, count, seed) for seed in range(asked.seeds))
+            for side, count in cells
+        }
 
     def work(self, side: Side, count: int) -> float:
         """About how long a run takes, in rows that are learnt from; to score one takes a third of that."""
         if side.body is None:
-            return float(count)    # a little, whatever the model
+            return float(count)  # a little, whatever the model
         epochs, rows = self.asked.epochs_for(count), self.asked.rows
         return epochs * (count + len(rows.valid) / 3) + len(rows.test) / 3
 
@@ -87,19 +99,24 @@ class Comparison:
         return path if path.exists() else write_rows(path, self.asked.rows.order(seed)[:count])
 
     def trial(self, side: Side, count: int, seed: int) -> Trial:
-        """What a run is asked for. Sides with a body have the same settings; only the weights that they start from differ."""
+        """What a run is asked for. Sides with a body have the same settings; only the weights that they start
+        from differ."""
         data, rows, folder = self.folder / "data", self.asked.rows, str(self.run_folder(side, count, seed))
         overrides: dict[str, Any] = {
             "data.train": (str(self.rows_file(count, seed)),),
             "data.valid": (str(write_rows(data / "valid.jsonl", rows.valid)),),
             "data.test": (str(write_rows(data / "test.jsonl", rows.test)),),
             "training.seed": seed, "training.baseline": False, "training.threads": 1,
-        }    # fmt: skip
+        }  # fmt: skip
         if side.body is None:
             letters = {**LETTERS, "training.batch_tokens": GRAMS_AT_ONCE} if self.asked.builtin else {}
             return Trial(folder, overrides | letters, preset=BOW)
         epochs = self.asked.epochs_for(count)
-        overrides |= {"training.epochs": epochs, "training.validations": epochs, "training.patience": epochs + 1}
+        overrides |= {
+            "training.epochs": epochs,
+            "training.validations": epochs,
+            "training.patience": epochs + 1,
+        }
         overrides |= {key: value for key, value in self.asked.tuning.items() if not key.startswith(READING)}
         if side.new:
             return Trial(folder, overrides, like=str(side.body))
@@ -121,7 +138,7 @@ class Comparison:
         return Learnt(scores["metrics"]["accuracy"]["value"], tuple(row["valid_accuracy"] for row in metrics))
 
 
-# Telling -----------------------------------------------------------------------------------------------------------
+# Telling ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -153,7 +170,12 @@ class Results:
         for count in counts:
             curves = {side: self.curve(side, count) for side in sides}
             lines = tuple(
-                Line(side, list(range(1, len(curve) + 1)), [one.mean for one in curve], [one.deviation for one in curve])
+                Line(
+                    side,
+                    list(range(1, len(curve) + 1)),
+                    [one.mean for one in curve],
+                    [one.deviation for one in curve],
+                )
                 for side, curve in curves.items()
             )
             panels.append(Panel(f"{count:,} labels", "epoch", "validation accuracy", lines))
@@ -166,7 +188,7 @@ class Results:
                 "valid_accuracy_by_epoch": [one.to_json() for one in self.curve(side, count)],
             }
             for side, count in self.learnt
-        ]    # fmt: skip
+        ]  # fmt: skip
         return {"cells": cells}
 
 
@@ -175,7 +197,9 @@ def by_epoch(results: Results, sides: Sequence[str], counts: Sequence[int]) -> T
     longest = max(results.epochs(side, count) for side in sides for count in counts)
     rows = [(f"{count:,}", side, *map(str, results.curve(side, count))) for count in counts for side in sides]
     header = ("labels", "side", *(f"epoch {epoch}" for epoch in range(1, longest + 1)))
-    return Table("Validation accuracy by epoch", header, tuple(row + ("",) * (len(header) - len(row)) for row in rows))
+    return Table(
+        "Validation accuracy by epoch", header, tuple(row + ("",) * (len(header) - len(row)) for row in rows)
+    )
 
 
 LEVEL = 0.05
@@ -183,7 +207,8 @@ LEVEL = 0.05
 
 
 def told_difference(change: Spread, who: str, other: str) -> str:
-    """What a paired difference says: who is ahead, by how much, and whether seeds alone could have made it."""
+    """What a paired difference says: who is ahead, by how much, and whether seeds alone could have made
+    it."""
     points, margin, seeds = 100 * change.mean, 100 * change.margin, len(change.values)
     lead = f"{who} is {abs(points):.1f} points {'behind' if points < 0 else 'ahead of'} {other}"
     if seeds == 1:

@@ -1,4 +1,5 @@
-"""What every lab shares: a folder that a stopped lab goes on in, and what it ends in: a table, a picture, a verdict."""
+"""What every lab shares: a folder that a stopped lab goes on in, and what it ends in: a table, a picture, a
+verdict."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 """What leaves 2.5 % of Student's t above it, for 1 to 10 degrees of freedom."""
 
 
-# What a lab ends in ----------------------------------------------------------------------------------------------
+# What a lab ends in -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -97,25 +98,46 @@ class Outcome:
         return "\n".join([str(first), "", self.verdict, "", page, f"Next: {self.next}"])
 
     def write(self) -> str:
-        """Write table.md, the picture, the page and, last, table.json. What to say where there is no picture."""
-        tables, notes = (table.markdown() for table in self.tables), "\n".join(f"- {note}" for note in self.notes)
-        write_text(self.folder / "table.md", "\n\n".join([f"# {self.title}", self.verdict, *tables, notes]) + "\n")
+        """Write table.md, the picture, the page and, last, table.json. What to say where there is no
+        picture."""
+        tables, notes = (
+            (table.markdown() for table in self.tables),
+            "\n".join(f"- {note}" for note in self.notes),
+        )
+        write_text(
+            self.folder / "table.md", "\n\n".join([f"# {self.title}", self.verdict, *tables, notes]) + "\n"
+        )
         drawn = draw(self.panels, self.folder / PICTURE)
         write_text(self.folder / PAGE, self.page(drawn))
         write_json(self.folder / TABLE, {"lab": self.name, "verdict": self.verdict, **self.numbers})
-        return "" if drawn else f'matplotlib is not installed, so there is no {PICTURE}: pip install "seqlab[plot]"'
+        return (
+            ""
+            if drawn
+            else f'matplotlib is not installed, so there is no {PICTURE}: pip install "seqlab[plot]"'
+        )
 
     def page(self, drawn: bool) -> str:
-        """One file that needs no other: the picture is in it, or simpler charts where it could not be drawn."""
+        """One file that needs no other: the picture is in it, or simpler charts where it could not be
+        drawn."""
         if drawn:
             coded = base64.b64encode((self.folder / PICTURE).read_bytes()).decode()
-            picture = f'<img alt="{escape(self.panels[0].title)}" style="max-width:100%" src="data:image/png;base64,{coded}">'
+            picture = (
+                f'<img alt="{escape(self.panels[0].title)}" style="max-width:100%"'
+                f' src="data:image/png;base64,{coded}">'
+            )
         else:
             picture = "".join(
-                chart.line_chart(panel.title, [chart.Curve(line.name, line.xs, line.means) for line in panel.lines], panel.across)
+                chart.line_chart(
+                    panel.title,
+                    [chart.Curve(line.name, line.xs, line.means) for line in panel.lines],
+                    panel.across,
+                )
                 for panel in self.panels
             )
-        body = [f"<h1>{escape(self.title)}</h1>", *(f"<p>{escape(part)}</p>" for part in self.verdict.split("\n"))]
+        body = [
+            f"<h1>{escape(self.title)}</h1>",
+            *(f"<p>{escape(part)}</p>" for part in self.verdict.split("\n")),
+        ]
         body += [f'<div class="card">{picture}</div>', *(table.html() for table in self.tables)]
         body += ["<h2>Notes</h2><ul>", *(f"<li>{escape(note)}</li>" for note in self.notes), "</ul>"]
         return html.page(self.title, "\n".join(body), chart.CSS)
@@ -127,8 +149,12 @@ def draw(panels: Sequence[Panel], path: Path) -> bool:
         from matplotlib.figure import Figure
     except ImportError:
         return False
-    figure = Figure(figsize=(max(6.0, 4.6 * len(panels)), 3.8), dpi=120, layout="constrained", facecolor="white")
-    for axes, panel in zip(figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True):
+    figure = Figure(
+        figsize=(max(6.0, 4.6 * len(panels)), 3.8), dpi=120, layout="constrained", facecolor="white"
+    )
+    for axes, panel in zip(
+        figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True
+    ):
         for line, colour in zip(panel.lines, itertools.cycle(COLOURS), strict=False):
             pairs = list(zip(line.means, line.spreads, strict=True))
             low, high = [mean - spread for mean, spread in pairs], [mean + spread for mean, spread in pairs]
@@ -143,13 +169,14 @@ def draw(panels: Sequence[Panel], path: Path) -> bool:
     return True
 
 
-# Where it works ----------------------------------------------------------------------------------------------------
+# Where it works ---------------------------------------------------------------------------------------------
 
 
 def choose_place(lab: str, out: str | Path | None, choices: Mapping[str, Any]) -> Path:
     """The folder of a lab. One that was begun with the same choices is gone on with; none is overwritten.
 
-    Without `out`: runs/lab-NAME, numbered when it is taken by a lab that is finished or was asked for something else.
+    Without `out`: runs/lab-NAME, numbered when it is taken by a lab that is finished or was asked for
+    something else.
     """
     if out is not None:
         folder = Path(out)
@@ -185,14 +212,16 @@ def refuse_other_choices(folder: Path, lab: str, choices: Mapping[str, Any]) -> 
     if name != lab:
         what = f"{folder} belongs to the lab {name}."
     elif other := [key for key in {**before, **now} if before.get(key) != now.get(key)]:
-        shown = ", ".join(f"{key} was {_shown(before.get(key))} and is {_shown(now.get(key))}" for key in other)
+        shown = ", ".join(
+            f"{key} was {_shown(before.get(key))} and is {_shown(now.get(key))}" for key in other
+        )
         what = f"{folder} was begun otherwise: {shown}."
     else:
         return
     raise UserError(
         what=what, why="Only runs that differ in nothing but labels and seed can stand in one table.",
         fix="Choose another --out, or the options that it was begun with.",
-    )    # fmt: skip
+    )  # fmt: skip
 
 
 def _plain(choices: Mapping[str, Any]) -> Any:
@@ -229,11 +258,13 @@ def train_once(wishes: Wishes, folder: Path, progress: Progress) -> bool:
         resume(folder, progress, started)
     else:
         train_anew(wishes, folder, progress, started)
-    shutil.rmtree(folder / "resume", ignore_errors=True)    # several times the size of the model, and needed no longer
+    shutil.rmtree(
+        folder / "resume", ignore_errors=True
+    )  # several times the size of the model, and needed no longer
     return True
 
 
-# Numbers -----------------------------------------------------------------------------------------------------------
+# Numbers ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -268,14 +299,17 @@ class Spread:
     def change(self) -> str:
         """As a difference: +0.045 (+0.030 to +0.060)."""
         low, high = self.mean - self.margin, self.mean + self.margin
-        return f"{self.mean:+.3f} ({low:+.3f} to {high:+.3f})" if len(self.values) > 1 else f"{self.mean:+.3f}"
+        return (
+            f"{self.mean:+.3f} ({low:+.3f} to {high:+.3f})" if len(self.values) > 1 else f"{self.mean:+.3f}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {"mean": self.mean, "deviation": self.deviation, "values": list(self.values)}
 
 
 def student(freedom: int) -> float:
-    """What leaves 2.5 % of Student's t above it: the table, then two terms of its expansion around the normal's 1.960."""
+    """What leaves 2.5 % of Student's t above it: the table, then two terms of its expansion around the
+    normal's 1.960."""
     if freedom <= len(T_95):
         return T_95[freedom - 1]
     z = 1.959964

@@ -1,6 +1,8 @@
-"""The lab `objectives` (SPEC P7): presets pretrained at equal compute, each fine-tuned on the same labelled rows.
+"""The lab `objectives` (SPEC P7): presets pretrained at equal compute, each fine-tuned on the same labelled
+rows.
 
-By default a bidirectional model (roberta) against a left-to-right one (gpt) of the same size: what differs is the direction.
+By default a bidirectional model (roberta) against a left-to-right one (gpt) of the same size: what differs is
+the direction.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from seqlab.training.progress import Progress
 from seqlab.transfer import Source
 
 PUBLISHED = (
-    "Published (Devlin et al. 2019, 110 million parameters, both without the next-sentence task), bidirectional against "
-    "left-to-right: MNLI 83.9 and 82.1, QNLI 84.9 and 84.3, MRPC 86.5 and 77.5, SST-2 92.6 and 92.1."
+    "Published (Devlin et al. 2019, 110 million parameters, both without the next-sentence task),"
+    " bidirectional against left-to-right: MNLI 83.9 and 82.1, QNLI 84.9 and 84.3, MRPC 86.5 and 77.5, SST-2"
+    " 92.6 and 92.1."
 )
 BOTH_WAYS, LEFT_TO_RIGHT = ("masked", "masked+next"), ("causal",)
 
@@ -46,20 +49,29 @@ def run(
 ) -> Outcome:
     """Compare, write everything into a folder and give back what was found.
 
-    `minutes` is the budget of each pretraining; with `quick`, it is the same number of steps. The rest is as in the lab
-    `transfer`. Models may be added to a folder later: those that are in it are not trained again.
+    `minutes` is the budget of each pretraining; with `quick`, it is the same number of steps. The rest is as
+    in the lab `transfer`. Models may be added to a folder later: those that are in it are not trained again.
     """
     names = tuple(dict.fromkeys(name.strip() for name in models.split(",") if name.strip()))
     if len(names) < 2:
         raise UserError(
-            what=f'--models is "{models}".', why="A comparison needs two at least.", fix="For instance: --models roberta,gpt,elmo"
+            what=f'--models is "{models}".',
+            why="A comparison needs two at least.",
+            fix="For instance: --models roberta,gpt,elmo",
         )
     for name in names:
-        preset_tree("pretrain", name, Size())    # refuses a preset that is not known
+        preset_tree("pretrain", name, Size())  # refuses a preset that is not known
     asked = Asked.of(
-        quick=quick, data=data, unlabelled=unlabelled, test=test, labels=labels, seeds=seeds, minutes=minutes, epochs=epochs,
+        quick=quick,
+        data=data,
+        unlabelled=unlabelled,
+        test=test,
+        labels=labels,
+        seeds=seeds,
+        minutes=minutes,
+        epochs=epochs,
         settings=settings,
-    )    # fmt: skip
+    )
     folder = choose_place("objectives", out, asked.choices)
     progress = Progress(quiet=quiet)
     with at_work(folder, "objectives", asked.choices):
@@ -77,7 +89,7 @@ def run(
     return outcome
 
 
-# Telling -----------------------------------------------------------------------------------------------------------
+# Telling ----------------------------------------------------------------------------------------------------
 
 
 def told(asked: Asked, folder: Path, results: Results, bodies: Mapping[str, Path], best: Path) -> Outcome:
@@ -87,30 +99,52 @@ def told(asked: Asked, folder: Path, results: Results, bodies: Mapping[str, Path
     rows = []
     for name in [*names, BOW]:
         known = costs.get(name)
-        spent = (known["objective"], f"{known['parameters']:,}", f"{known['tokens']:,}") if known else ("", "", "")
+        spent = (
+            (known["objective"], f"{known['parameters']:,}", f"{known['tokens']:,}")
+            if known
+            else ("", "", "")
+        )
         cells = [results.tested(name, count) for count in asked.counts]
         rows.append((name, *spent, *map(str, cells)))
-    header = ("model", "objective", "parameters", "pieces learnt from", *(f"{count:,} labels" for count in asked.counts))
+    header = (
+        "model",
+        "objective",
+        "parameters",
+        "pieces learnt from",
+        *(f"{count:,} labels" for count in asked.counts),
+    )
     table = Table(f"Test accuracy on {len(asked.rows.test):,} rows, {asked.seeds_told}", header, tuple(rows))
     differences = [
         {"model": one, "against": two, "labels": count, **results.change(one, two, count).to_json()}
         for one, two in itertools.combinations(names, 2)
         for count in asked.counts
     ]
-    sentences = [*(verdict(results, asked.counts, first, other) for other in others), beside_published(results, asked, costs)]
+    sentences = [
+        *(verdict(results, asked.counts, first, other) for other in others),
+        beside_published(results, asked, costs),
+    ]
     example = "photography" if asked.builtin else "worth every minute"
     return Outcome(
-        name="objectives", folder=folder, title="Pretraining objectives at equal compute",
+        name="objectives",
+        folder=folder,
+        title="Pretraining objectives at equal compute",
         verdict="\n".join(sentences),
-        tables=(table, by_epoch(results, names, asked.counts)), panels=results.panels(names, asked.counts),
+        tables=(table, by_epoch(results, names, asked.counts)),
+        panels=results.panels(names, asked.counts),
         notes=(
-            f"Each model was pretrained for {asked.budget} on the same text, then fine-tuned on the same rows.",
-            "± is one standard deviation over seeds; differences are taken seed by seed. There is one pretrained body a model.",
+            (
+                f"Each model was pretrained for {asked.budget} on the same text, then fine-tuned on the same"
+                " rows."
+            ),
+            (
+                "± is one standard deviation over seeds; differences are taken seed by seed. There is one"
+                " pretrained body a model."
+            ),
             PUBLISHED,
         ),
         numbers={**results.to_json(), "differences": differences, "pretraining": costs},
         next=f'seqlab predict {best} "{example}"',
-    )    # fmt: skip
+    )
 
 
 def cost(body: Path) -> dict[str, Any]:
@@ -119,16 +153,21 @@ def cost(body: Path) -> dict[str, Any]:
     last = json.loads((body / METRICS).read_text(encoding="utf-8").splitlines()[-1])
     parameters = count_parameters(sketch(source.model, source.parts))
     objective = getattr(source.settings.task, "objective", "")
-    return {"objective": objective, "parameters": parameters} | {key: last[key] for key in ("step", "tokens", "seconds")}
+    return {"objective": objective, "parameters": parameters} | {
+        key: last[key] for key in ("step", "tokens", "seconds")
+    }
 
 
 def verdict(results: Results, counts: Sequence[int], one: str, two: str) -> str:
     """How two models compare, for each number of labels."""
-    return " ".join(f"{count:,} labels: {told_difference(results.change(one, two, count), one, two)}." for count in counts)
+    return " ".join(
+        f"{count:,} labels: {told_difference(results.change(one, two, count), one, two)}." for count in counts
+    )
 
 
 def beside_published(results: Results, asked: Asked, costs: Mapping[str, Mapping[str, Any]]) -> str:
-    """The published direction beside ours, and how little ours is. Of each kind, the model that is best with most labels."""
+    """The published direction beside ours, and how little ours is. Of each kind, the model that is best with
+    most labels."""
     most = asked.counts[-1]
     best: list[str] = []
     for kind in (BOTH_WAYS, LEFT_TO_RIGHT):
@@ -142,7 +181,8 @@ def beside_published(results: Results, asked: Asked, costs: Mapping[str, Mapping
     chance = "" if abs(change.mean) > change.margin else ", though chance alone could have made it"
     parameters = max(known["parameters"] for known in costs.values()) / 1e6
     return (
-        "Published, models that read in both directions understand better than those that read from left to right. Here "
-        f"{best[0]} has {both:.3f} and {best[1]} {left:.3f}: {direction}{chance}. "
-        f"These are {parameters:.1f} million parameters and {asked.budget}; the published models had 110 million and days."
+        "Published, models that read in both directions understand better than those that read from left to"
+        f" right. Here {best[0]} has {both:.3f} and {best[1]} {left:.3f}: {direction}{chance}. These are"
+        f" {parameters:.1f} million parameters and {asked.budget}; the published models had 110 million and"
+        " days."
     )

@@ -1,7 +1,7 @@
 """The lab `transfer` (SPEC P6): pretrain once, then fine-tune against from scratch on the same labelled rows.
 
-Both sides have the same architecture, tokenizer, settings, epochs and order of rows; only the weights that they start
-from differ. A bag of words learns from the same rows beside them.
+Both sides have the same architecture, tokenizer, settings, epochs and order of rows; only the weights that
+they start from differ. A bag of words learns from the same rows beside them.
 """
 
 from __future__ import annotations
@@ -41,18 +41,27 @@ def run(
 ) -> Outcome:
     """Compare, write everything into a folder and give back what was found.
 
-    Without `data`: English words and their stress. Without `unlabelled`: the texts of `data`, but those that are tested on.
-    `start` is a pretrained run to take instead of pretraining one. `settings` are dotted keys of the fine-tuning, or of the
-    pretraining with `pretrain.` before them. A folder `out` of a stopped lab is gone on with.
+    Without `data`: English words and their stress. Without `unlabelled`: the texts of `data`, but those that
+    are tested on. `start` is a pretrained run to take instead of pretraining one. `settings` are dotted keys
+    of the fine-tuning, or of the pretraining with `pretrain.` before them. A folder `out` of a stopped lab is
+    gone on with.
     """
     refuse_both(start, model=model, minutes=minutes, unlabelled=unlabelled)
-    preset_tree("pretrain", model, Size())    # refuses a preset that is not known
+    preset_tree("pretrain", model, Size())  # refuses a preset that is not known
     if start:
         refuse_labelled(Source(start))
     asked = Asked.of(
-        quick=quick, data=data, unlabelled=unlabelled, test=test, labels=labels, seeds=seeds, minutes=minutes, epochs=epochs,
-        settings=settings, pretrained=bool(start),
-    )    # fmt: skip
+        quick=quick,
+        data=data,
+        unlabelled=unlabelled,
+        test=test,
+        labels=labels,
+        seeds=seeds,
+        minutes=minutes,
+        epochs=epochs,
+        settings=settings,
+        pretrained=bool(start),
+    )
     model = model or "roberta"
     choices = {**asked.choices, "model": "" if start else model, "from": str(start)}
     folder = choose_place("transfer", out, choices)
@@ -64,7 +73,9 @@ def run(
         comparison = Comparison(asked, folder, progress)
         sides = [Side(PRETRAINED, body), Side(SCRATCH, body, new=True), Side(BOW)]
         results = Results(comparison.learn(sides))
-        outcome = told(asked, folder, results, Source(body), comparison.run_folder(sides[0], asked.counts[-1], 0))
+        outcome = told(
+            asked, folder, results, Source(body), comparison.run_folder(sides[0], asked.counts[-1], 0)
+        )
         if missing := outcome.write():
             progress.say(missing)
     return outcome
@@ -86,12 +97,15 @@ def refuse_labelled(source: Source) -> None:
     if kind not in ("pretrain", "generate"):
         raise UserError(
             what=f"--from {source.folder} is a run of {kind}.",
-            why="This lab asks what text without labels is worth, so the run must have learnt from text alone.",
+            why=(
+                "This lab asks what text without labels is worth, so the run must have learnt from text"
+                " alone."
+            ),
             fix="Pretrain one: seqlab train pretrain texts.txt --model roberta",
         )
 
 
-# Telling -----------------------------------------------------------------------------------------------------------
+# Telling ----------------------------------------------------------------------------------------------------
 
 
 def told(asked: Asked, folder: Path, results: Results, source: Source, best: Path) -> Outcome:
@@ -107,7 +121,7 @@ def told(asked: Asked, folder: Path, results: Results, source: Source, best: Pat
         differences.append(
             {"labels": count, **change.to_json(), "margin_95": change.margin if asked.seeds > 1 else None,
              "ahead_after_first_epoch": is_ahead(early.mean), "ahead_at_the_end": is_ahead(change.mean)}
-        )    # fmt: skip
+        )  # fmt: skip
     header = ("labels", *SIDES, BOW, "difference (95 %)", "ahead after epoch 1", "ahead at the end")
     table = Table(f"Test accuracy on {len(asked.rows.test):,} rows, {asked.seeds_told}", header, tuple(rows))
     example = "photography" if asked.builtin else "worth every minute"
@@ -117,7 +131,7 @@ def told(asked: Asked, folder: Path, results: Results, source: Source, best: Pat
         tables=(table, by_epoch(results, SIDES, asked.counts)), panels=results.panels(SIDES, asked.counts),
         notes=notes(asked, source), numbers={**results.to_json(), "differences": differences},
         next=f'seqlab predict {best} "{example}"',
-    )    # fmt: skip
+    )  # fmt: skip
 
 
 def is_ahead(difference: float) -> bool:
@@ -130,8 +144,13 @@ def verdict(results: Results, count: int) -> str:
     pretrained, scratch, bow = (results.tested(side, count).mean for side in (*SIDES, BOW))
     first = [results.after(side, count, 1).mean for side in SIDES]
     early = "ahead" if is_ahead(first[0] - first[1]) else "not ahead"
-    change = told_difference(results.change(PRETRAINED, SCRATCH, count), "pretraining", "learning from scratch")
-    parts = [f"{count:,} labels: {change}; it is {early} after the first epoch ({first[0]:.3f} against {first[1]:.3f})."]
+    change = told_difference(
+        results.change(PRETRAINED, SCRATCH, count), "pretraining", "learning from scratch"
+    )
+    parts = [
+        f"{count:,} labels: {change}; it is {early} after the first epoch ({first[0]:.3f} against"
+        f" {first[1]:.3f})."
+    ]
     if bow > max(pretrained, scratch):
         parts.append(f"A bag of words on the same rows is better than both: {bow:.3f}.")
     elif bow > min(pretrained, scratch):
@@ -143,9 +162,21 @@ def notes(asked: Asked, source: Source) -> tuple[str, ...]:
     learnt = getattr(source.settings.task, "objective", "")
     objective = f", objective {learnt}" if learnt else ""
     return (
-        f"The body: {source.folder}{objective}. From scratch has its architecture, tokenizer and settings, and new weights.",
-        "± is one standard deviation over seeds. A seed decides which rows are labelled, the new weights and the order of the "
-        "rows; it is the same for both sides, and the difference is taken seed by seed.",
-        f"Accuracy by epoch is on {len(asked.rows.valid):,} fixed validation rows; the checkpoint that is best there is tested.",
-        "There is one pretrained body and one test set: how much these two add to the spread is not in the interval.",
+        (
+            f"The body: {source.folder}{objective}. From scratch has its architecture, tokenizer and"
+            " settings, and new weights."
+        ),
+        (
+            "± is one standard deviation over seeds. A seed decides which rows are labelled, the new weights"
+            " and the order of the rows; it is the same for both sides, and the difference is taken seed by"
+            " seed."
+        ),
+        (
+            f"Accuracy by epoch is on {len(asked.rows.valid):,} fixed validation rows; the checkpoint that is"
+            " best there is tested."
+        ),
+        (
+            "There is one pretrained body and one test set: how much these two add to the spread is not in"
+            " the interval."
+        ),
     )

@@ -1,7 +1,7 @@
 """Trials: trainings that differ in little, side by side, each in a process of its own with one math thread.
 
-Small models leave cores idle while their threads wait for one another; one training a core doesn't. A trial has one
-thread however many run at once, so its numbers are the same on any machine of the kind.
+Small models leave cores idle while their threads wait for one another; one training a core doesn't. A trial
+has one thread however many run at once, so its numbers are the same on any machine of the kind.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Trial:
 
 
 def train_all(trials: Sequence[Trial], at_once: int) -> Iterator[Trial]:
-    """Train what is not finished, so many at once, and give each trial as it ends. A stop saves what is at work."""
+    """Train what is not finished, so many at once, and give each trial as it ends. A stop saves what is at
+    work."""
     waiting = [trial for trial in trials if not trial.finished]
     if at_once == 1:
         yield from (trial for trial in waiting if trial.train())
@@ -74,7 +75,7 @@ def train_all(trials: Sequence[Trial], at_once: int) -> Iterator[Trial]:
                     yield trial
         finally:
             for process in at_work:
-                _close(process)    # which it takes as a wish to save and stop
+                _close(process)  # which it takes as a wish to save and stop
             for process in at_work:
                 process.wait()
 
@@ -82,9 +83,11 @@ def train_all(trials: Sequence[Trial], at_once: int) -> Iterator[Trial]:
 def _begun(trial: Trial) -> subprocess.Popen[str]:
     """A process at work on it, out of reach of the terminal's Ctrl-C, which is ours to pass on."""
     command = [sys.executable, "-m", "seqlab.labs.trials"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
     assert process.stdin is not None
-    with suppress(BrokenPipeError):    # it is gone already; what it said is read later
+    with suppress(BrokenPipeError):  # it is gone already; what it said is read later
         process.stdin.write(json.dumps(asdict(trial)) + "\n")
         process.stdin.flush()
     return process
@@ -109,17 +112,22 @@ def _refuse_failed(process: subprocess.Popen[str], trial: Trial) -> None:
         raise {2: UserError, 3: MachineError}.get(code, SeqlabError)(told["what"], told["why"], told["fix"])
     raise MachineError(
         what=f"The training of {trial.folder} ended with exit code {code}.",
-        why="Its process was killed, perhaps for want of memory." if code == -signal.SIGKILL else "See what it wrote above.",
+        why="Its process was killed, perhaps for want of memory."
+        if code == -signal.SIGKILL
+        else "See what it wrote above.",
         fix="The same command goes on; training.threads=2 trains one at a time.",
     )
 
 
 def main() -> int:
-    """One trial, from standard input; a fault goes to standard output. When the input ends, whoever asked is gone: stop."""
+    """One trial, from standard input; a fault goes to standard output. When the input ends, whoever asked is
+    gone: stop."""
     trial = Trial(**json.loads(sys.stdin.readline()))
 
     def stop_with_the_asker() -> None:
-        os.read(sys.stdin.fileno(), 1)    # not through sys.stdin, whose lock would be held while the interpreter ends
+        os.read(
+            sys.stdin.fileno(), 1
+        )  # not through sys.stdin, whose lock would be held while the interpreter ends
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=stop_with_the_asker, daemon=True).start()

@@ -20,12 +20,13 @@ LEAST_BLOCK = 16
 def masked_softmax(scores: Float[Tensor, "*B T"], mask: Bool[Tensor, "*#B T"]) -> Float[Tensor, "*B T"]:
     """Softmax over the last axis, over real positions alone."""
     weights = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    return weights.masked_fill(~mask, 0.0)    # a row with nothing to attend to gets zeros, not NaN
+    return weights.masked_fill(~mask, 0.0)  # a row with nothing to attend to gets zeros, not NaN
 
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """The shape of an attention layer. Queries come from `width` features, keys and values from `memory` features."""
+    """The shape of an attention layer. Queries come from `width` features, keys and values from `memory`
+    features."""
 
     width: int
     """Width of what asks, and of the answer when there is an output projection."""
@@ -59,31 +60,41 @@ class Form:
 class Attention(Attends):
     """Each of Q positions gets a weighted mean of K positions: queries (B Q D), memory (B K M) → (B Q D').
 
-    Per head, softmax(Q Kᵀ/√U) V with keys of width U and values of width I; the heads' results are concatenated and
-    mixed by the output projection (Vaswani et al. 2017, section 3.2). Both the scale and the projection can be off.
+    Per head, softmax(Q Kᵀ/√U) V with keys of width U and values of width I; the heads' results are
+    concatenated and mixed by the output projection (Vaswani et al. 2017, section 3.2). Both the scale and the
+    projection can be off.
 
-    Merged form: scores are x W̃ m with one matrix W̃ = W_Qᵀ W_K/√U a head, and with biases also u · m, u = W_Kᵀ b_Q/√U.
-    What the key bias adds is the same for all positions of the memory, so softmax cancels it and the merged form has none.
-    There is no dropout on the weights: it would leave the fused kernel.
+    Merged form: scores are x W̃ m with one matrix W̃ = W_Qᵀ W_K/√U a head, and with biases also u · m, u =
+    W_Kᵀ b_Q/√U. What the key bias adds is the same for all positions of the memory, so softmax cancels it and
+    the merged form has none. There is no dropout on the weights: it would leave the fused kernel.
     """
 
     def __init__(self, form: Form, rotary: RotaryPositions | None = None) -> None:
         super().__init__()
         if form.merged and rotary is not None:
-            raise ValueError("A merged query-key matrix cannot be had with rotary positions: they turn queries and keys apart.")
+            raise ValueError(
+                "A merged query-key matrix cannot be had with rotary positions: they turn queries and keys"
+                " apart."
+            )
         self.form = form
         self.rotary = rotary
         self.width = form.width if form.output else form.heads * form.value
         keys = form.memory if form.merged else form.key
         self.factor = form.key**-0.5 if form.scale and not form.merged else 1.0
         self.query = nn.Linear(form.width, form.heads * keys, bias=form.biases)
-        self.key = nn.Identity() if form.merged else nn.Linear(form.memory, form.heads * keys, bias=form.biases)
+        self.key = (
+            nn.Identity() if form.merged else nn.Linear(form.memory, form.heads * keys, bias=form.biases)
+        )
         self.value = nn.Linear(form.memory, form.heads * form.value, bias=form.biases)
-        self.output = nn.Linear(form.heads * form.value, form.width, bias=form.output_bias) if form.output else nn.Identity()
+        self.output = (
+            nn.Linear(form.heads * form.value, form.width, bias=form.output_bias)
+            if form.output
+            else nn.Identity()
+        )
         for layer in (self.query, self.key, self.value, self.output):
             if isinstance(layer, nn.Linear):
                 start_linear(layer)
-        if form.merged:    # scores as spread as those of two Xavier matrices
+        if form.merged:  # scores as spread as those of two Xavier matrices
             nn.init.normal_(self.query.weight, std=(form.width * form.memory) ** -0.5)
 
     def forward(
@@ -92,9 +103,12 @@ class Attention(Attends):
         mask: Bool[Tensor, "B K"] | None = None,
         memory: Float[Tensor, "B K M"] | None = None,
     ) -> Float[Tensor, "B Q E"]:
-        """`mask` is True at the real positions of the memory, None when all are. No memory: x looks at itself."""
+        """`mask` is True at the real positions of the memory, None when all are. No memory: x looks at
+        itself."""
         form = self.form
-        assert memory is None or not (form.causal or form.local), "causal and local attention look at their own input"
+        assert memory is None or not (form.causal or form.local), (
+            "causal and local attention look at their own input"
+        )
         keys, values = self.remember(x if memory is None else memory)
         queries = self._queries(x)
         if form.local:
@@ -105,7 +119,8 @@ class Attention(Attends):
         return self._answer(mixed, weights)
 
     def remember(self, memory: Float[Tensor, "B K M"], before: int = 0) -> tuple[Tensor, Tensor]:
-        """Keys (B H K U; merged: B 1 K M) and values (B H K I) of what is looked at; `before` positions came before it."""
+        """Keys (B H K U; merged: B 1 K M) and values (B H K I) of what is looked at; `before` positions came
+        before it."""
         form = self.form
         keys = self.key(memory).unflatten(-1, (1 if form.merged else form.heads, -1)).transpose(1, 2)
         values = self.value(memory).unflatten(-1, (form.heads, -1)).transpose(1, 2)
@@ -121,7 +136,8 @@ class Attention(Attends):
     def extend(
         self, x: Float[Tensor, "B U D"], past: tuple[Tensor, Tensor] | None, before: int
     ) -> tuple[Float[Tensor, "B U E"], tuple[Tensor, Tensor]]:
-        """Causal self-attention of the next positions, given keys and values of the `before` positions so far.
+        """Causal self-attention of the next positions, given keys and values of the `before` positions so
+        far.
 
         Local attention keeps of the past what the next position can still reach, and no more.
         """
@@ -137,9 +153,13 @@ class Attention(Attends):
         elif before == 0 or (count == 1 and seen <= (form.local or seen)):
             mixed, weights = self._look(queries, self._spread(keys), values, None, causal=count > 1)
         else:
-            ahead = torch.arange(seen - count, seen, device=x.device).unsqueeze(1) - torch.arange(seen, device=x.device)
-            allowed = (ahead >= 0) & (ahead < (form.local or seen))                                # U K
-            mixed, weights = self._look(queries, self._spread(keys), values, allowed.expand(len(x), 1, -1, -1), causal=False)
+            ahead = torch.arange(seen - count, seen, device=x.device).unsqueeze(1) - torch.arange(
+                seen, device=x.device
+            )
+            allowed = (ahead >= 0) & (ahead < (form.local or seen))  # U K
+            mixed, weights = self._look(
+                queries, self._spread(keys), values, allowed.expand(len(x), 1, -1, -1), causal=False
+            )
         return self._answer(mixed, weights), (keys[:, :, kept], values[:, :, kept])
 
     def _queries(self, x: Tensor, before: int = 0) -> Float[Tensor, "B H Q U"]:
@@ -157,13 +177,23 @@ class Attention(Attends):
         return result
 
     def _look(
-        self, queries: Tensor, keys: Tensor, values: Tensor, allowed: Bool[Tensor, "B 1 #Q K"] | None, causal: bool
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        allowed: Bool[Tensor, "B 1 #Q K"] | None,
+        causal: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """The mix (B H Q I), and the weights (B H Q K) when they are recorded."""
         if self.tape is None:
             # Padding is on the right, where a causal row never looks: it needs no mask beside the triangle.
             mask = None if causal else allowed
-            return F.scaled_dot_product_attention(queries, keys, values, mask, is_causal=causal, scale=self.factor), None
+            return (
+                F.scaled_dot_product_attention(
+                    queries, keys, values, mask, is_causal=causal, scale=self.factor
+                ),
+                None,
+            )
         scores = queries @ keys.transpose(-1, -2) * self.factor
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
         seen = seen.tril() if causal else seen
@@ -173,7 +203,8 @@ class Attention(Attends):
     def _look_near(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Bool[Tensor, "B T"] | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Local attention: blocks of queries, each beside the window of keys it can reach, so the work is O(r·n·d)."""
+        """Local attention: blocks of queries, each beside the window of keys it can reach, so the work is
+        O(r·n·d)."""
         rows, _, length, _ = queries.shape
         reach = self.form.local or 1
         left, right = (reach - 1, 0) if self.form.causal else ((reach - 1) // 2, reach // 2)
@@ -183,24 +214,26 @@ class Attention(Attends):
         spare = blocks * block - length
 
         def windows(x: Tensor) -> Tensor:
-            wide = F.pad(x, (0, 0, left, spare + right)).unfold(2, window, block)                  # B H blocks U window
-            return wide.permute(0, 2, 1, 4, 3).flatten(0, 1)                                       # B·blocks H window U
+            wide = F.pad(x, (0, 0, left, spare + right)).unfold(2, window, block)  # B H blocks U window
+            return wide.permute(0, 2, 1, 4, 3).flatten(0, 1)  # B·blocks H window U
 
         real = torch.ones(rows, length, dtype=torch.bool, device=queries.device) if mask is None else mask
-        real = F.pad(real, (left, spare + right)).unfold(1, window, block)                         # B blocks window
+        real = F.pad(real, (left, spare + right)).unfold(1, window, block)  # B blocks window
         places = torch.arange(window, device=queries.device)
-        ahead = places - places[:block].unsqueeze(1)                                               # block window
+        ahead = places - places[:block].unsqueeze(1)  # block window
         allowed = ((ahead >= 0) & (ahead <= left + right) & real.unsqueeze(2)).flatten(0, 1).unsqueeze(1)
         asked = F.pad(queries, (0, 0, 0, spare)).unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
         mixed, weights = self._look(asked, windows(keys), windows(values), allowed, causal=False)
         mixed = mixed.unflatten(0, (rows, blocks)).transpose(1, 2).flatten(2, 3)[:, :, :length]
         if weights is None:
             return mixed, None
-        near = weights.unflatten(0, (rows, blocks)).transpose(1, 2)                                # B H blocks block window
-        columns = places + block * torch.arange(blocks, device=queries.device).view(-1, 1, 1)      # blocks 1 window
+        near = weights.unflatten(0, (rows, blocks)).transpose(1, 2)  # B H blocks block window
+        columns = places + block * torch.arange(blocks, device=queries.device).view(
+            -1, 1, 1
+        )  # blocks 1 window
         whole = near.new_zeros(*near.shape[:-1], left + blocks * block + right)
         whole = whole.scatter(-1, columns.expand_as(near), near).flatten(2, 3)
-        return mixed, whole[:, :, :length, left : left + length]                                   # B H T T
+        return mixed, whole[:, :, :length, left : left + length]  # B H T T
 
     def cost(self, length: int) -> Cost:
         """For self-attention over `length` positions. Each of its two products takes the work told here."""
@@ -212,18 +245,23 @@ class Attention(Attends):
             parameters += form.memory * keys + form.biases * keys
         if form.output:
             parameters += values * form.width + form.output_bias * form.width
-        products = form.width * keys * (1 if form.merged else 2) + form.memory * values + form.output * values * form.width
+        products = (
+            form.width * keys * (1 if form.merged else 2)
+            + form.memory * values
+            + form.output * values * form.width
+        )
         near = min(form.local or length, length)
         return Cost(
             name="attention",
             parameters=parameters,
-            parameters_formula=("h·d² + 2d²" if form.merged else "4d²") + (" + biases" if form.biases else ""),
+            parameters_formula=("h·d² + 2d²" if form.merged else "4d²")
+            + (" + biases" if form.biases else ""),
             work=near * length * keys,
             work_formula=("rn" if form.local else "n²") + ("hd" if form.merged else "d"),
             projections=length * products,
             sequential_steps=1,
             longest_path=-(-length // near),
-            memory=length * (2 * keys + 2 * values),    # the fused kernel keeps no weights
+            memory=length * (2 * keys + 2 * values),  # the fused kernel keeps no weights
         )
 
 
@@ -233,8 +271,8 @@ def merge(attention: Attention) -> Attention:
     form = attention.form
     assert not form.merged and isinstance(attention.key, nn.Linear)
     merged = Attention(replace(form, merged=True), attention.rotary).to(attention.query.weight)
-    asking = attention.query.weight.unflatten(0, (form.heads, form.key))                           # H U D
-    keys = attention.key.weight.unflatten(0, (form.heads, form.key)) * attention.factor            # H U M
+    asking = attention.query.weight.unflatten(0, (form.heads, form.key))  # H U D
+    keys = attention.key.weight.unflatten(0, (form.heads, form.key)) * attention.factor  # H U M
     merged.query.weight.copy_(torch.einsum("hud,hum->hmd", asking, keys).flatten(0, 1))
     if form.biases:
         bias = attention.query.bias.unflatten(0, (form.heads, form.key))
@@ -245,18 +283,20 @@ def merge(attention: Attention) -> Attention:
 
 @torch.no_grad()
 def separate(attention: Attention) -> Attention:
-    """The same attention with a query and a key matrix a head: exact when each merged matrix has rank ≤ key width.
+    """The same attention with a query and a key matrix a head: exact when each merged matrix has rank ≤ key
+    width.
 
-    Otherwise the scores are the nearest that keys of this width can give (the singular values that are left out are the
-    smallest). The vector u is one more row of the matrix, because it multiplies an input that is always 1.
+    Otherwise the scores are the nearest that keys of this width can give (the singular values that are left
+    out are the smallest). The vector u is one more row of the matrix, because it multiplies an input that is
+    always 1.
     """
     form = attention.form
     assert form.merged
     plain = Attention(replace(form, merged=False), attention.rotary).to(attention.query.weight)
     assert isinstance(plain.key, nn.Linear)
-    both = attention.query.weight.unflatten(0, (form.heads, form.memory)).transpose(1, 2)           # H D M
+    both = attention.query.weight.unflatten(0, (form.heads, form.memory)).transpose(1, 2)  # H D M
     if form.biases:
-        both = torch.cat([both, attention.query.bias.view(form.heads, 1, form.memory)], dim=1)      # H D+1 M
+        both = torch.cat([both, attention.query.bias.view(form.heads, 1, form.memory)], dim=1)  # H D+1 M
     left, sizes, right = torch.linalg.svd(both.double(), full_matrices=False)
     rank = min(form.key, sizes.shape[-1])
     root = (sizes[:, :rank] / plain.factor).sqrt()

@@ -23,9 +23,12 @@ def angles(length: int, width: int, base: float, offset: int = 0) -> Float[Tenso
 
 
 def sinusoids(length: int, width: int, base: float = 10_000.0, offset: int = 0) -> Float[Tensor, "T D"]:
-    """p[i, 2j] = sin(i / base^(2j/width)), p[i, 2j+1] = cos of the same, as in Vaswani et al. 2017, section 3.5."""
+    """p[i, 2j] = sin(i / base^(2j/width)), p[i, 2j+1] = cos of the same, as in Vaswani et al. 2017, section
+    3.5."""
     turns = angles(length, width, base, offset)
-    return torch.stack([turns.sin(), turns.cos()], dim=-1).flatten(1)[:, :width]    # an odd width ends with a sine
+    return torch.stack([turns.sin(), turns.cos()], dim=-1).flatten(1)[
+        :, :width
+    ]  # an odd width ends with a sine
 
 
 class PositionConfig(Variant):
@@ -97,7 +100,8 @@ class Learned(PositionConfig, kind="learned"):
 
 @dataclass(frozen=True, kw_only=True)
 class Rotary(PositionConfig, kind="rotary"):
-    """Queries and keys are turned by an angle that grows with the position, so scores depend on distances alone."""
+    """Queries and keys are turned by an angle that grows with the position, so scores depend on distances
+    alone."""
 
     base: PositiveFloat = 10_000.0
     """N of the formula, as for sinusoids."""
@@ -138,9 +142,11 @@ class SinusoidalPositions(Positions):
     def forward(self, x: Float[Tensor, "B T D"], before: int = 0) -> Float[Tensor, "B T E"]:
         end = before + x.shape[1]
         table = self.table
-        if table.shape[0] < end:    # twice as long as needed, so that writing one by one seldom gets here
+        if table.shape[0] < end:  # twice as long as needed, so that writing one by one seldom gets here
             table = self.table = sinusoids(2 * end, self.own, self.config.base, self.config.offset).to(x)
-        return joined(x, table[before:end], self.config.mode)    # not self.table: several threads may write at once
+        return joined(
+            x, table[before:end], self.config.mode
+        )  # not self.table: several threads may write at once
 
 
 class LearnedPositions(Positions):
@@ -159,7 +165,10 @@ class LearnedPositions(Positions):
             raise UserError(
                 what=f"A sequence has {end} positions, but the model has learned {self.config.length}.",
                 why="Learned positions end where their table ends (positions.length).",
-                fix="Shorten the input, or train with a larger positions.length or with sinusoidal or rotary positions.",
+                fix=(
+                    "Shorten the input, or train with a larger positions.length or with sinusoidal or rotary"
+                    " positions."
+                ),
             )
         return joined(x, self.table[offset + before : offset + end], self.config.mode)
 
@@ -171,7 +180,8 @@ class LearnedPositions(Positions):
 class RotaryPositions(Positions):
     """Leaves the vectors alone; `turn` rotates queries and keys (Su et al. 2021).
 
-    Feature j is paired with feature j + half. The paper pairs neighbours: the same up to the order of the features.
+    Feature j is paired with feature j + half. The paper pairs neighbours: the same up to the order of the
+    features.
     """
 
     turns: Tensor
@@ -179,10 +189,11 @@ class RotaryPositions(Positions):
     def __init__(self, config: Rotary, width_in: int) -> None:
         super().__init__(width_in)
         self.config = config
-        self.register_buffer("turns", torch.empty(2, 0, 0), persistent=False)    # cosines and sines: 2 T half
+        self.register_buffer("turns", torch.empty(2, 0, 0), persistent=False)  # cosines and sines: 2 T half
 
     def turn(self, x: Float[Tensor, "B H T E"], before: int = 0) -> Float[Tensor, "B H T E"]:
-        """Each pair of features of position i turned by i times the pair's rate; `before` positions came before these."""
+        """Each pair of features of position i turned by i times the pair's rate; `before` positions came
+        before these."""
         end, width = before + x.shape[2], x.shape[3]
         turns = self.turns
         if turns.shape[1] < end or turns.shape[2] != width // 2:

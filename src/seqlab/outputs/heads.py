@@ -68,7 +68,9 @@ class LinearHead(Head):
         return Reply(self.output(self.dropout(states)))
 
     def costs(self, length: int) -> list[Cost]:
-        named = [(f"hidden.{number}", layer) for number, layer in enumerate(self.hidden)] + [("output", self.output)]
+        named = [(f"hidden.{number}", layer) for number, layer in enumerate(self.hidden)] + [
+            ("output", self.output)
+        ]
         costs = []
         for name, layer in named:
             size, bias = layer.in_features * layer.out_features, layer.bias is not None

@@ -159,10 +159,12 @@ class MeanMaxPool(PlainPool):
 
 
 class PairPool(PlainPool):
-    """u, v, |u − v|, u ∗ v side by side (B 4D), u and v being the means over the first and the second text of a pair.
+    """u, v, |u − v|, u ∗ v side by side (B 4D), u and v being the means over the first and the second text of
+    a pair.
 
-    The features of Conneau et al. 2017. What two texts have in common is a product of theirs; a linear layer above the
-    first state alone can't see it before the layers below have learnt to bring it there. Without a second text v is 0.
+    The features of Conneau et al. 2017. What two texts have in common is a product of theirs; a linear layer
+    above the first state alone can't see it before the layers below have learnt to bring it there. Without a
+    second text v is 0.
     """
 
     def __init__(self, width_in: int) -> None:
@@ -171,8 +173,8 @@ class PairPool(PlainPool):
 
     def forward(self, x: Seq) -> Pooled:
         second = torch.zeros_like(x.mask) if x.segments is None else (x.segments == 1) & x.mask
-        both = torch.stack([x.mask & ~second, second], dim=1).to(x.values)                  # B 2 T
-        means = both @ x.zeroed / both.sum(dim=2, keepdim=True).clamp(min=1.0)              # B 2 D
+        both = torch.stack([x.mask & ~second, second], dim=1).to(x.values)  # B 2 T
+        means = both @ x.zeroed / both.sum(dim=2, keepdim=True).clamp(min=1.0)  # B 2 D
         one, two = means.unbind(dim=1)
         return Pooled(vector=torch.cat([one, two, (one - two).abs(), one * two], dim=1))
 
@@ -200,7 +202,7 @@ class AttentionPool(Pool, Attends):
         states = self.dropout(x.values)
         pooled = self.weigh(states, self.hidden(states), x.mask)
         if self.tape is not None and pooled.weights is not None:
-            self.tape.append(pooled.weights.unsqueeze(2).detach())                       # B 1 1 T
+            self.tape.append(pooled.weights.unsqueeze(2).detach())  # B 1 1 T
         return pooled
 
     def weigh(
@@ -210,13 +212,16 @@ class AttentionPool(Pool, Attends):
         mask: Bool[Tensor, "B T"],
         context: Float[Tensor, "B C"] | None = None,
     ) -> Pooled:
-        """The second half of `forward`, for a loop over contexts: `scored` is W h + b, computed once for all of them."""
+        """The second half of `forward`, for a loop over contexts: `scored` is W h + b, computed once for all
+        of them."""
         if self.context is not None:
             assert context is not None, "built for a context, called without one"
             scored = scored + self.context(context).unsqueeze(1)
-        weights = masked_softmax(self.score(torch.tanh(scored)).squeeze(-1), mask)      # B T, padding gets exactly 0
+        weights = masked_softmax(
+            self.score(torch.tanh(scored)).squeeze(-1), mask
+        )  # B T, padding gets exactly 0
         vector = torch.einsum("bt,btd->bd", weights, states)
-        return Pooled(vector=vector, weights=weights.unsqueeze(1))                      # one hop: B 1 T
+        return Pooled(vector=vector, weights=weights.unsqueeze(1))  # one hop: B 1 T
 
     def costs(self, length: int) -> list[Cost]:
         hidden, bias = self.hidden.out_features, self.hidden.bias is not None
@@ -235,7 +240,8 @@ class AttentionPool(Pool, Attends):
 
 
 class StructuredPool(Pool, Attends):
-    """R weighted means of the states (B T D), side by side (B R·D): M = A H with A = softmax(W_2 tanh(W_1 Hᵀ)).
+    """R weighted means of the states (B T D), side by side (B R·D): M = A H with A = softmax(W_2 tanh(W_1
+    Hᵀ)).
 
     As in Lin et al. 2017, section 2.1, without biases. One hop is attention pooling without bias.
     """
@@ -251,10 +257,10 @@ class StructuredPool(Pool, Attends):
 
     def forward(self, x: Seq) -> Pooled:
         states = self.dropout(x.values)
-        scores = self.score(torch.tanh(self.hidden(states))).transpose(1, 2)            # B R T
+        scores = self.score(torch.tanh(self.hidden(states))).transpose(1, 2)  # B R T
         weights = masked_softmax(scores, x.mask.unsqueeze(1))
         if self.tape is not None:
-            self.tape.append(weights.unsqueeze(2).detach())                              # B R 1 T
+            self.tape.append(weights.unsqueeze(2).detach())  # B R 1 T
         return Pooled(vector=(weights @ states).flatten(1), weights=weights)
 
     def costs(self, length: int) -> list[Cost]:
@@ -273,19 +279,21 @@ class StructuredPool(Pool, Attends):
 
 
 def overlap_penalty(weights: Float[Tensor, "B R T"]) -> Float[Tensor, " B"]:
-    """‖A Aᵀ − I‖_F² of each row: 0 when the hops look at different single positions (Lin et al. 2017, section 2.2)."""
-    overlap = weights @ weights.transpose(1, 2)                                         # B R R
+    """‖A Aᵀ − I‖_F² of each row: 0 when the hops look at different single positions (Lin et al. 2017, section
+    2.2)."""
+    overlap = weights @ weights.transpose(1, 2)  # B R R
     return (overlap - torch.eye(weights.shape[1], device=weights.device)).square().sum(dim=(1, 2))
 
 
 def kl_penalty(weights: Float[Tensor, "B R T"]) -> Float[Tensor, " B"]:
-    """Minus the mean KL divergence between two hops of a row: 0 when all hops are the same, lower the more they differ.
+    """Minus the mean KL divergence between two hops of a row: 0 when all hops are the same, lower the more
+    they differ.
 
-    It has no natural end (hops can always part further), and costs a logarithm of every weight. Weights below 1e-8
-    count as 1e-8 inside the logarithm.
+    It has no natural end (hops can always part further), and costs a logarithm of every weight. Weights below
+    1e-8 count as 1e-8 inside the logarithm.
     """
     hops = weights.shape[1]
     logs = weights.clamp(min=1e-8).log()
-    crossed = weights @ logs.transpose(1, 2)                                            # B R R: Σ_t a_i log a_j
+    crossed = weights @ logs.transpose(1, 2)  # B R R: Σ_t a_i log a_j
     own = crossed.diagonal(dim1=1, dim2=2).sum(dim=1)
     return (crossed.sum(dim=(1, 2)) - hops * own) / max(hops * (hops - 1), 1)

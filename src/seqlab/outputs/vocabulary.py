@@ -20,7 +20,8 @@ class Vocabulary(HeadConfig, kind="vocabulary"):
     """A score for each id of the vocabulary."""
 
     transform: Literal["none", "linear", "dense"] = "dense"
-    """Between state and vocabulary: nothing; a matrix; or a matrix with bias, activation and norm, as in BERT."""
+    """Between state and vocabulary: nothing; a matrix; or a matrix with bias, activation and norm, as in
+    BERT."""
     activation: Activation = "gelu"
     """Of the dense transform."""
     epsilon: PositiveFloat = 1e-5
@@ -36,15 +37,17 @@ class Vocabulary(HeadConfig, kind="vocabulary"):
         return VocabularyHead(self, width_in, outputs, width_in)
 
     def build_for(self, width_in: int, outputs: int, tokens: int) -> VocabularyHead:
-        """With scores from vectors as wide as those of the tokens, where it has a transform that makes them so."""
+        """With scores from vectors as wide as those of the tokens, where it has a transform that makes them
+        so."""
         return VocabularyHead(self, width_in, outputs, width_in if self.transform == "none" else tokens)
 
 
 class VocabularyHead(Head):
     """States (N D) to vectors (N E), and those to scores (N V): e[w] · vector + b[w].
 
-    BERT: vector = norm(gelu(W h + b)). The blank model of SPEC R8: vector = W→ h→ + W← h←, one matrix over both.
-    With halves each direction has its part of that matrix and gives a vector of its own: (N D) to (2N E).
+    BERT: vector = norm(gelu(W h + b)). The blank model of SPEC R8: vector = W→ h→ + W← h←, one matrix over
+    both. With halves each direction has its part of that matrix and gives a vector of its own: (N D) to (2N
+    E).
     """
 
     def __init__(self, config: Vocabulary, width_in: int, outputs: int, width: int) -> None:
@@ -78,7 +81,9 @@ class VocabularyHead(Head):
         return normed
 
     def forward(self, states: Float[Tensor, "N D"]) -> Reply:
-        return Reply(self.vectors(states), self.output.weight, self.output.bias, directions=2 if self.halves else 1)
+        return Reply(
+            self.vectors(states), self.output.weight, self.output.bias, directions=2 if self.halves else 1
+        )
 
     def costs(self, length: int) -> list[Cost]:
         costs = []
@@ -87,8 +92,12 @@ class VocabularyHead(Head):
             extra = 3 * width if self.norm is not None else 0
             costs.append(
                 Cost(
-                    name="transform", parameters=size + extra, parameters_formula="d·e + 3e" if extra else "d·e",
-                    work=length * size, work_formula="n·d·e", memory=length * width,
+                    name="transform",
+                    parameters=size + extra,
+                    parameters_formula="d·e + 3e" if extra else "d·e",
+                    work=length * size,
+                    work_formula="n·d·e",
+                    memory=length * width,
                 )
             )
         width, symbols = self.output.in_features, self.output.out_features
@@ -96,8 +105,11 @@ class VocabularyHead(Head):
         formula = ("the input's" if self.tied else "V·e") + (" + V" if self.config.bias else "")
         costs.append(
             Cost(
-                name="output", parameters=own + self.config.bias * symbols, parameters_formula=formula,
-                work=length * width * symbols * (1 + self.halves), work_formula="2n·e·V" if self.halves else "n·e·V",
+                name="output",
+                parameters=own + self.config.bias * symbols,
+                parameters_formula=formula,
+                work=length * width * symbols * (1 + self.halves),
+                work_formula="2n·e·V" if self.halves else "n·e·V",
                 memory=length * width,
             )
         )
@@ -105,16 +117,21 @@ class VocabularyHead(Head):
 
 
 class Symbols(nn.Linear, Head):
-    """A score for each id of a vocabulary, straight from the states (N E): e[w] · h + b[w]. The answer of a decoder of ids."""
+    """A score for each id of a vocabulary, straight from the states (N E): e[w] · h + b[w]. The answer of a
+    decoder of ids."""
 
-    def forward(self, states: Float[Tensor, "N E"]) -> Reply:    # type: ignore[override]
+    def forward(self, states: Float[Tensor, "N E"]) -> Reply:  # type: ignore[override]
         return Reply(states, self.weight, self.bias)
 
     def costs(self, length: int) -> list[Cost]:
         bias = self.out_features if self.bias is not None else 0
         return [
             Cost(
-                name="", parameters=self.weight.numel() + bias, parameters_formula="V·d" + (" + V" if bias else ""),
-                work=length * self.weight.numel(), work_formula="n·d·V", memory=length * self.in_features,
+                name="",
+                parameters=self.weight.numel() + bias,
+                parameters_formula="V·d" + (" + V" if bias else ""),
+                work=length * self.weight.numel(),
+                work_formula="n·d·V",
+                memory=length * self.in_features,
             )
         ]

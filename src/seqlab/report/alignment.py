@@ -1,4 +1,5 @@
-"""Which pieces of the source a decoder looked at while it wrote: its attention, as a table of what it wrote by what it read."""
+"""Which pieces of the source a decoder looked at while it wrote: its attention, as a table of what it wrote
+by what it read."""
 
 from __future__ import annotations
 
@@ -22,10 +23,14 @@ LOOKS = ("cross", "look")
 CSS, SCRIPT = asset("alignment.css"), asset("alignment.js")
 
 
-def align(model: Model, batch: Batch, *, text: str, said: str, read: Sequence[str], written: Sequence[str]) -> Explanation:
-    """Explain what was written for the one source in `batch`, whose `written` ids are run once, teacher-forced.
+def align(
+    model: Model, batch: Batch, *, text: str, said: str, read: Sequence[str], written: Sequence[str]
+) -> Explanation:
+    """Explain what was written for the one source in `batch`, whose `written` ids are run once,
+    teacher-forced.
 
-    `read` and `written` are the pieces of both sides: one for each position of the source, one for each id after the start.
+    `read` and `written` are the pieces of both sides: one for each position of the source, one for each id
+    after the start.
     """
     assert batch.size == 1, "one source at a time"
     model.eval()
@@ -46,22 +51,30 @@ def looks(model: Model) -> bool:
     return any(_of_decoder(name) for name in record(model).modules)
 
 
-def alignment_maps(tapes: Mapping[str, list[Tensor]], read: Sequence[str], written: Sequence[str]) -> list[Map]:
-    """A map for each layer, and before them, where there are several, the mean of all. `tapes` are of one example."""
+def alignment_maps(
+    tapes: Mapping[str, list[Tensor]], read: Sequence[str], written: Sequence[str]
+) -> list[Map]:
+    """A map for each layer, and before them, where there are several, the mean of all. `tapes` are of one
+    example."""
     found = [tape for name, tape in tapes.items() if tape and _of_decoder(name)]
-    layers = [torch.cat(tape, dim=2)[0].float().cpu().numpy() for tape in found]     # H U K; a loop records one row a call
+    layers = [
+        torch.cat(tape, dim=2)[0].float().cpu().numpy() for tape in found
+    ]  # H U K; a loop records one row a call
     if not layers:
         return []
     rows, columns = layers[0].shape[1:]
     pieces = grouped(read, columns)
-    shown = tuple(written[:rows])    # a decoder that looks before its cell has no use for a look at the last id
+    shown = tuple(written[:rows])  # a decoder that looks before its cell has no use for a look at the last id
     named = {f"alignment, layer {place}": layer for place, layer in enumerate(layers, 1)}
     if len(layers) == 1:
         named = {"alignment": layers[0]}
     else:
         mean = np.mean([layer.mean(axis=0) for layer in layers], axis=0, keepdims=True)
         named = {"alignment, mean of all layers and heads": mean, **named}
-    return [Map(name=name, kind="alignment", weights=some, pieces=pieces, written=shown) for name, some in named.items()]
+    return [
+        Map(name=name, kind="alignment", weights=some, pieces=pieces, written=shown)
+        for name, some in named.items()
+    ]
 
 
 def _of_decoder(name: str) -> bool:
@@ -70,9 +83,10 @@ def _of_decoder(name: str) -> bool:
 
 
 def alignment_table(maps: Sequence[Map]) -> str:
-    """Rows are what was written, columns what was read; a cell is as dark as its weight. Menus choose a layer and a head."""
+    """Rows are what was written, columns what was read; a cell is as dark as its weight. Menus choose a layer
+    and a head."""
     mean, *layers = maps
-    weights = mean.weights.mean(axis=0)                                              # U K
+    weights = mean.weights.mean(axis=0)  # U K
     head = "".join(f"<th scope='col'><span>{escape(_bare(piece))}</span></th>" for piece in mean.pieces)
     rows = []
     for piece, row in zip(mean.written, weights, strict=True):
@@ -82,7 +96,10 @@ def alignment_table(maps: Sequence[Map]) -> str:
         )
         rows.append(f"<tr><th scope='row'>{escape(_bare(piece))}</th>{cells}</tr>")
     coded = [
-        {"heads": len(one.weights), "bytes": base64.b64encode(np.rint(255 * one.weights).astype(np.uint8).tobytes()).decode()}
+        {
+            "heads": len(one.weights),
+            "bytes": base64.b64encode(np.rint(255 * one.weights).astype(np.uint8).tobytes()).decode(),
+        }
         for one in layers or [mean]
     ]
     return (

@@ -1,4 +1,5 @@
-"""Why a model answered as it did: its attention over the pieces of one example, or gradient × input where it has none."""
+"""Why a model answered as it did: its attention over the pieces of one example, or gradient × input where it
+has none."""
 
 from __future__ import annotations
 
@@ -26,8 +27,10 @@ Method = Literal["attention", "gradient × input", "weight × n-gram", "surprise
 class Map:
     """Weights over the pieces of one example.
 
-    tokens: T weights. hops: R T, a row a hop. document: S weights over sentences, and in `words` those inside each.
-    matrix: H Q K, where each position looks, by head. grams: one weight for each n-gram of the text, in any order.
+    tokens: T weights. hops: R T, a row a hop. document: S weights over sentences, and in `words` those inside
+    each.
+    matrix: H Q K, where each position looks, by head. grams: one weight for each n-gram of the text, in any
+    order.
     alignment: H U K, by head, where a decoder looked in `pieces` as it wrote each of `written`.
     """
 
@@ -49,7 +52,9 @@ class Map:
         if self.kind == "document":
             tree["sentences"] = [
                 {"weight": weight, "pieces": list(pieces), "weights": words.tolist()}
-                for weight, pieces, words in zip(self.weights.tolist(), self.sentences, self.words, strict=True)
+                for weight, pieces, words in zip(
+                    self.weights.tolist(), self.sentences, self.words, strict=True
+                )
             ]
             return tree
         if self.kind == "alignment":
@@ -93,7 +98,10 @@ class Explanation:
                 fix=f"For instance: --out {path.with_suffix('.html')}",
             )
         if not path.parent.is_dir():
-            raise UserError(what=f"{path}: there is no folder {path.parent}.", fix=f"Make it first: mkdir -p {path.parent}")
+            raise UserError(
+                what=f"{path}: there is no folder {path.parent}.",
+                fix=f"Make it first: mkdir -p {path.parent}",
+            )
         if ending == ".json":
             write_json(path, self.to_json())
         elif ending == ".html":
@@ -121,9 +129,9 @@ FIRST_ORDER = "to first order what each piece adds to the score of the answer."
 def explain(model: Model, batch: Batch, *, text: str, pieces: Pieces, said: Mapping[str, Any]) -> Explanation:
     """Explain the answer to the one example in `batch`.
 
-    `pieces` are the words of the model's positions; for documents, the words of each sentence; for a bag, its n-grams.
-    `said` is the answer as predicted: {"label", "scores"} or {"value"}. Shown is the pool's attention where there is some
-    (with the encoder's beside it), else the encoder's, else gradient × input.
+    `pieces` are the words of the model's positions; for documents, the words of each sentence; for a bag, its
+    n-grams. `said` is the answer as predicted: {"label", "scores"} or {"value"}. Shown is the pool's
+    attention where there is some (with the encoder's beside it), else the encoder's, else gradient × input.
     """
     assert batch.size == 1, "one example at a time"
     model.eval()
@@ -141,36 +149,51 @@ def explain(model: Model, batch: Batch, *, text: str, pieces: Pieces, said: Mapp
         method, maps = "gradient × input", [_gradient_map(model, batch, pieces)]
         note = (INSIDE if tapes else NONE) + FIRST_ORDER
     label = str(said["label"]) if "label" in said else f"{said['value']:.4g}"
-    return Explanation(text=text, label=label, scores=dict(said.get("scores") or {}), maps=tuple(maps), method=method, note=note)
+    return Explanation(
+        text=text,
+        label=label,
+        scores=dict(said.get("scores") or {}),
+        maps=tuple(maps),
+        method=method,
+        note=note,
+    )
 
 
-# From tapes to maps --------------------------------------------------------------------------------------------------
+# From tapes to maps -----------------------------------------------------------------------------------------
 
 
 def attention_maps(tapes: Mapping[str, list[Tensor]], pieces: Pieces) -> list[Map]:
-    """The maps worth showing, best first: pool, then encoder. `tapes` are those of one example, by module name."""
-    outer = _pool_weights(tapes, "pool")                                           # 1 R 1 T
-    inner = _pool_weights(tapes, "input")                                          # S R 1 W
+    """The maps worth showing, best first: pool, then encoder. `tapes` are those of one example, by module
+    name."""
+    outer = _pool_weights(tapes, "pool")  # 1 R 1 T
+    inner = _pool_weights(tapes, "input")  # S R 1 W
     maps: list[Map] = []
     if _nested(pieces) and inner is not None:
         maps.append(_document(outer, inner, [tuple(sentence) for sentence in pieces]))
     elif outer is not None:
-        weights = outer[0, :, 0].numpy()                                           # R T
+        weights = outer[0, :, 0].numpy()  # R T
         shown = grouped(flat(pieces), weights.shape[1])
         if len(weights) == 1:
             maps.append(Map(name="attention of the pool", kind="tokens", weights=weights[0], pieces=shown))
         else:
-            maps.append(Map(name=f"the pool's {len(weights)} hops", kind="hops", weights=weights, pieces=shown))
+            maps.append(
+                Map(name=f"the pool's {len(weights)} hops", kind="hops", weights=weights, pieces=shown)
+            )
     return [*maps, *_self_attention(tapes, pieces, alone=not maps)]
 
 
 def _self_attention(tapes: Mapping[str, list[Tensor]], pieces: Pieces, alone: bool) -> list[Map]:
-    """A matrix a layer of the encoder; when there is nothing else to show, first what each piece receives on average."""
-    layers = [tape[-1][0].float().cpu().numpy() for name, tape in tapes.items() if name.split(".")[0] == "encoder"]    # H Q K
+    """A matrix a layer of the encoder; when there is nothing else to show, first what each piece receives on
+    average."""
+    layers = [
+        tape[-1][0].float().cpu().numpy() for name, tape in tapes.items() if name.split(".")[0] == "encoder"
+    ]  # H Q K
     if not layers:
         return []
     size = layers[-1].shape[-1]
-    layers = [layer for layer in layers if layer.shape[-1] == size]                # a stride in between: only those after it
+    layers = [
+        layer for layer in layers if layer.shape[-1] == size
+    ]  # a stride in between: only those after it
     received, *matrices = layer_maps(layers, grouped(flat(pieces), size))
     return [received, *matrices] if alone else matrices
 
@@ -179,9 +202,13 @@ def layer_maps(layers: Sequence[np.ndarray], pieces: Sequence[str]) -> list[Map]
     """What each piece receives on average, then a matrix (H Q K) a layer; nothing of no layers."""
     if not layers:
         return []
-    received = np.mean([layer.mean(axis=(0, 1)) for layer in layers], axis=0)      # K: every query gives out 1 in all
+    received = np.mean(
+        [layer.mean(axis=(0, 1)) for layer in layers], axis=0
+    )  # K: every query gives out 1 in all
     shown = tuple(pieces)
-    maps = [Map(name="attention each piece receives, on average", kind="tokens", weights=received, pieces=shown)]
+    maps = [
+        Map(name="attention each piece receives, on average", kind="tokens", weights=received, pieces=shown)
+    ]
     for place, layer in enumerate(layers, 1):
         maps.append(Map(name=f"self-attention, layer {place}", kind="matrix", weights=layer, pieces=shown))
     return maps
@@ -190,14 +217,19 @@ def layer_maps(layers: Sequence[np.ndarray], pieces: Sequence[str]) -> list[Map]
 def _pool_weights(tapes: Mapping[str, list[Tensor]], part: str) -> Tensor | None:
     """What the pools of a part of the model recorded; where there are two (one a direction), their mean."""
     names = [name for name in tapes if name.split(".")[0] == part and "pool" in name.split(".")]
-    return torch.stack([torch.cat(tapes[name]).float().cpu() for name in names]).mean(dim=0) if names else None
+    return (
+        torch.stack([torch.cat(tapes[name]).float().cpu() for name in names]).mean(dim=0) if names else None
+    )
 
 
 def _document(outer: Tensor | None, inner: Tensor, sentences: list[tuple[str, ...]]) -> Map:
-    """Word weights in every sentence, and sentence weights (all alike, when the sentences are not pooled by attention)."""
+    """Word weights in every sentence, and sentence weights (all alike, when the sentences are not pooled by
+    attention)."""
     assert len(inner) == len(sentences), "one row of word weights a sentence"
-    words = inner[:, :, 0].mean(dim=1).numpy()                                     # S W, hops averaged
-    weights = np.full(len(sentences), 1 / len(sentences)) if outer is None else outer[0, :, 0].mean(dim=0).numpy()
+    words = inner[:, :, 0].mean(dim=1).numpy()  # S W, hops averaged
+    weights = (
+        np.full(len(sentences), 1 / len(sentences)) if outer is None else outer[0, :, 0].mean(dim=0).numpy()
+    )
     sentences = [grouped(sentence, words.shape[1], max(map(len, sentences))) for sentence in sentences]
     return Map(
         name="attention over words and sentences" + (" (sentences count alike)" if outer is None else ""),
@@ -223,7 +255,9 @@ def _gradient_map(model: Model, batch: Batch, pieces: Pieces) -> Map:
 def _gram_map(model: Model, batch: Batch, pieces: tuple[str, ...]) -> Map:
     weights = gram_contributions(model, batch)
     assert len(weights) == len(pieces), "one name for each n-gram"
-    return Map(name="what each n-gram adds to the score", kind="grams", weights=weights, pieces=pieces, signed=True)
+    return Map(
+        name="what each n-gram adds to the score", kind="grams", weights=weights, pieces=pieces, signed=True
+    )
 
 
 def _nested(pieces: Pieces) -> bool:
@@ -236,7 +270,8 @@ def flat(pieces: Pieces) -> tuple[str, ...]:
 
 
 def grouped(pieces: Sequence[str], states: int, longest: int = 0) -> tuple[str, ...]:
-    """The pieces behind each state. An encoder with stride 2 leaves one state for two pieces, twice stride 2 one for four.
+    """The pieces behind each state. An encoder with stride 2 leaves one state for two pieces, twice stride 2
+    one for four.
 
     `states` are those of the longest row, of `longest` pieces; these pieces are the longest unless told.
     """

@@ -10,29 +10,32 @@ from seqlab.report.page import Report
 
 def model_card(report: Report) -> str:
     """What the model predicts, on what data, how well, how to use it, and where it ends."""
-    return "\n\n".join(
-        [
-            f"# {_plain(report.title)}",
-            f"This model {_plain(report.words.purpose)}. It was made with seqlab: {report.recipe}{_size(report)}.",
-            report.training,
-            *_notes(report.notes),
-            "## Scores",
-            f"{report.scored_on} In brackets: 95 % intervals (bootstrap).",
-            _score_table(report),
-            *_signatures(report.scores),
-            *report.verdicts,
-            *_labels(report.scores),
-            *_lengths(report),
-            "## Use it",
-            _commands(report),
-            "## Limits",
-            _limits(report),
-            "## More",
-            "- `report.html`: curves, mistakes, maps and costs, on one page that needs no network.\n"
-            "- `config.yaml`: every setting; `seqlab train config.yaml` trains it again.\n"
-            "- `metrics.jsonl`: what training logged. `facts.json`: what the data decided. `model.safetensors`: the weights.",
-        ]
-    ) + "\n"
+    return (
+        "\n\n".join(
+            [
+                f"# {_plain(report.title)}",
+                f"This model {_plain(report.words.purpose)}. It was made with seqlab: {report.recipe}{_size(report)}.",
+                report.training,
+                *_notes(report.notes),
+                "## Scores",
+                f"{report.scored_on} In brackets: 95 % intervals (bootstrap).",
+                _score_table(report),
+                *_signatures(report.scores),
+                *report.verdicts,
+                *_labels(report.scores),
+                *_lengths(report),
+                "## Use it",
+                _commands(report),
+                "## Limits",
+                _limits(report),
+                "## More",
+                "- `report.html`: curves, mistakes, maps and costs, on one page that needs no network.\n"
+                "- `config.yaml`: every setting; `seqlab train config.yaml` trains it again.\n"
+                "- `metrics.jsonl`: what training logged. `facts.json`: what the data decided. `model.safetensors`: the weights.",
+            ]
+        )
+        + "\n"
+    )
 
 
 def _size(report: Report) -> str:
@@ -42,7 +45,10 @@ def _size(report: Report) -> str:
 def _score_table(report: Report) -> str:
     names = list(report.scores.metrics)
     everyone = {"this model": report.scores, **report.scores.baselines}
-    lines = ["| | " + " | ".join(report.scores.metrics[name].title for name in names) + " |", "|---" * (len(names) + 1) + "|"]
+    lines = [
+        "| | " + " | ".join(report.scores.metrics[name].title for name in names) + " |",
+        "|---" * (len(names) + 1) + "|",
+    ]
     for who, scores in everyone.items():
         lines.append(f"| {_plain(who)} | " + " | ".join(str(scores.metrics[name]) for name in names) + " |")
     return "\n".join(lines)
@@ -50,7 +56,9 @@ def _score_table(report: Report) -> str:
 
 def _signatures(scores: Scores) -> list[str]:
     """By which others get the same figures."""
-    signed = [f"- {scores.metrics[name].title}: `{signature}`" for name, signature in scores.signatures.items()]
+    signed = [
+        f"- {scores.metrics[name].title}: `{signature}`" for name, signature in scores.signatures.items()
+    ]
     return ["\n".join(["Signatures:", "", *signed])] if signed else []
 
 
@@ -59,7 +67,10 @@ def _lengths(report: Report) -> list[str]:
         return []
     main = report.scores.main
     lines = [f"| source | {report.words.scored} | {report.scores.deciding.title} |", "|---|---|---|"]
-    lines += [f"| {_plain(name)} | {one.examples:,} | {one.metrics[main]} |" for name, one in report.by_length.items()]
+    lines += [
+        f"| {_plain(name)} | {one.examples:,} | {one.metrics[main]} |"
+        for name, one in report.by_length.items()
+    ]
     return ["\n".join(lines)]
 
 
@@ -85,11 +96,15 @@ def _limits(report: Report) -> str:
         *(f"- {limit}" for limit in report.words.limits),
     ]
     if report.scores.labels:
-        lines.append("- It always answers with one of its labels, also when none fits. Its probabilities are not calibrated.")
+        lines.append(
+            "- It always answers with one of its labels, also when none fits. Its probabilities are not calibrated."
+        )
         rare = [one.label for one in report.scores.per_class if one.examples < 30]
         if rare:
             shown = ", ".join(_plain(label) for label in rare[:8]) + (", ..." if len(rare) > 8 else "")
-            lines.append(f"- Scores of classes with fewer than 30 {report.split} examples are rough: {shown}.")
+            lines.append(
+                f"- Scores of classes with fewer than 30 {report.split} examples are rough: {shown}."
+            )
     if report.split == "valid":
         lines.append(
             f"- The weights were chosen on the validation {report.words.scored} they are scored on: the scores are a little too "

@@ -25,7 +25,9 @@ class Curve:
 
     @property
     def points(self) -> list[tuple[float, float]]:
-        return [(x, y) for x, y in zip(self.xs, self.ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
+        return [
+            (x, y) for x, y in zip(self.xs, self.ys, strict=True) if math.isfinite(x) and math.isfinite(y)
+        ]
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,15 @@ def line_chart(
             continue
         colour = COLOURS[place % len(COLOURS)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in thinned(curve.points)))
-        parts.append(f'<polyline points="{path}" fill="none" stroke="var({colour})" stroke-width="2" stroke-linejoin="round"/>')
+        parts.append(
+            f'<polyline points="{path}" fill="none" stroke="var({colour})" stroke-width="2" stroke-linejoin="round"/>'
+        )
         if len(curve.points) == 1:
             x, y = at(*curve.points[0])
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="var({colour})"/>')
-        parts.append(f'<text x="{legend}" y="14" text-anchor="end" style="fill:var({colour})">{escape(curve.name)}</text>')
+        parts.append(
+            f'<text x="{legend}" y="14" text-anchor="end" style="fill:var({colour})">{escape(curve.name)}</text>'
+        )
         legend -= 7 * len(curve.name) + 14
     if best:
         x, y = at(*best)
@@ -91,7 +97,8 @@ def line_chart(
 
 
 def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None = None) -> str:
-    """Horizontal bars from zero (or from `whole`'s start), with whiskers for the intervals; only of finite values."""
+    """Horizontal bars from zero (or from `whole`'s start), with whiskers for the intervals; only of finite
+    values."""
     bars = [bar for bar in bars if all(math.isfinite(value) for value in (bar.value, bar.low, bar.high))]
     if not bars:
         return ""
@@ -131,7 +138,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    decimals = 12 - math.floor(math.log10(step))    # rounds away what adding up in binary leaves
+    decimals = 12 - math.floor(math.log10(step))  # rounds away what adding up in binary leaves
     return [round(step * place, decimals) for place in range(first, last + 1)]
 
 
@@ -165,11 +172,15 @@ def thinned(points: Sequence[tuple[float, float]], limit: int = 300) -> list[tup
         return list(points)
     size = math.ceil(len(points) / (limit - 1))
     groups = [points[start : start + size] for start in range(0, len(points), size)]
-    means = [(sum(x for x, _ in group) / len(group), sum(y for _, y in group) / len(group)) for group in groups]
+    means = [
+        (sum(x for x, _ in group) / len(group), sum(y for _, y in group) / len(group)) for group in groups
+    ]
     return [*means, points[-1]]
 
 
-def _grid(x_ticks: Sequence[float], y_ticks: Mapping[float, str], at: Callable[[float, float], tuple[float, float]]) -> str:
+def _grid(
+    x_ticks: Sequence[float], y_ticks: Mapping[float, str], at: Callable[[float, float], tuple[float, float]]
+) -> str:
     """Rules with what is written beside them."""
     parts = []
     for tick, words in y_ticks.items():
@@ -181,7 +192,9 @@ def _grid(x_ticks: Sequence[float], y_ticks: Mapping[float, str], at: Callable[[
     for tick in x_ticks:
         x, _ = at(tick, next(iter(y_ticks)))
         words = tick_text(tick, x_ticks)
-        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle" class="soft">{words}</text>')
+        parts.append(
+            f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle" class="soft">{words}</text>'
+        )
     return "".join(parts)
 
 

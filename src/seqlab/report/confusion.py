@@ -45,9 +45,9 @@ def _confusion_table(matrix: np.ndarray, labels: Sequence[str]) -> str:
         rows.append(f"<tr><th scope=row>{name}</th>{cells}</tr>")
     return (
         f'<table class="confusion{" small" if small else ""}"><thead><tr><th class="corner">meant ↓ said →</th>{head}</tr>'
-        f'</thead><tbody>{"".join(rows)}</tbody></table>'
+        f"</thead><tbody>{''.join(rows)}</tbody></table>"
         '<p class="small soft">The stronger a cell, the larger its share of the row'
-        f'{"; point at it for the count" if small else ""}. Blue is right, orange is wrong.</p>'
+        f"{'; point at it for the count' if small else ''}. Blue is right, orange is wrong.</p>"
     )
 
 
@@ -56,7 +56,12 @@ def _commonest(matrix: np.ndarray, labels: Sequence[str], most: int = 12) -> str
     order = np.argsort(-wrong, axis=None, kind="stable")[:most]
     cells = [divmod(int(place), len(labels)) for place in order if wrong.flat[place] > 0]
     rows = [
-        (labels[meant], labels[said], f"{matrix[meant, said]:,}", f"{100 * matrix[meant, said] / matrix[meant].sum():.0f} %")
+        (
+            labels[meant],
+            labels[said],
+            f"{matrix[meant, said]:,}",
+            f"{100 * matrix[meant, said] / matrix[meant].sum():.0f} %",
+        )
         for meant, said in cells
     ]
     header = ("meant", "said", "times", "of those meant")

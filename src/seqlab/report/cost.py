@@ -1,4 +1,5 @@
-"""What a model costs: parameters by formula and by counting, work, memory, sequential steps and path length of each layer."""
+"""What a model costs: parameters by formula and by counting, work, memory, sequential steps and path length
+of each layer."""
 
 from __future__ import annotations
 
@@ -67,7 +68,11 @@ class Inspection:
                 }
                 for layer in self.layers
             ],
-            "memory": {"weights_bytes": 4 * self.total, "training_bytes": 16 * self.total, "example_bytes": 4 * self._kept},
+            "memory": {
+                "weights_bytes": 4 * self.total,
+                "training_bytes": 16 * self.total,
+                "example_bytes": 4 * self._kept,
+            },
         }
         if self.tokens:
             tree["training"] = {
@@ -102,8 +107,21 @@ class Inspection:
     @property
     def total_row(self) -> tuple[str, ...]:
         """Sums; steps and paths do not add up, because directions run side by side."""
-        work, projections = sum(layer.work for layer in self.layers), sum(layer.projections for layer in self.layers)
-        return "in all", f"{self.total:,}", "", short(work), "", short(projections), "", "", memory(4 * self._kept)
+        work, projections = (
+            sum(layer.work for layer in self.layers),
+            sum(layer.projections for layer in self.layers),
+        )
+        return (
+            "in all",
+            f"{self.total:,}",
+            "",
+            short(work),
+            "",
+            short(projections),
+            "",
+            "",
+            memory(4 * self._kept),
+        )
 
     def lines(self) -> list[str]:
         """Sentences below the table."""
@@ -122,7 +140,9 @@ class Inspection:
         return lines
 
     def __str__(self) -> str:
-        return "\n".join([aligned([HEADER, *self.rows(), self.total_row], left=LEFT), "", *self.lines(), NOTE])
+        return "\n".join(
+            [aligned([HEADER, *self.rows(), self.total_row], left=LEFT), "", *self.lines(), NOTE]
+        )
 
     def to_html(self) -> str:
         """The table and the sentences, as part of a page."""

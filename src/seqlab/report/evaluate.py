@@ -1,4 +1,5 @@
-"""Scores of a model on a set of examples: each with its unit and 95 % interval, beside what needs no model at all."""
+"""Scores of a model on a set of examples: each with its unit and 95 % interval, beside what needs no model at
+all."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ class Score:
     scale: Literal["share", "hundred", "open"] = "open"
 
     @classmethod
-    def of(cls, metric: Metric, counts: Num[np.ndarray, "N K"], times: Int[np.ndarray, " N"] | None = None) -> Score:
+    def of(
+        cls, metric: Metric, counts: Num[np.ndarray, "N K"], times: Int[np.ndarray, " N"] | None = None
+    ) -> Score:
         value, low, high = bootstrap(metric, counts, times)
         return cls(value, low, high, metric.unit, metric.title, metric.better == "lower", metric.scale)
 
@@ -116,7 +119,12 @@ class Scores:
             tree["labels"] = list(self.labels)
         if self.per_class:
             tree["per_class"] = {
-                one.label: {"examples": one.examples, "precision": one.precision, "recall": one.recall, "f1": one.f1}
+                one.label: {
+                    "examples": one.examples,
+                    "precision": one.precision,
+                    "recall": one.recall,
+                    "f1": one.f1,
+                }
                 for one in self.per_class
             }
         if self.confusion is not None:
@@ -134,7 +142,13 @@ class Scores:
         """Metric, value, interval, unit and the baselines' values, as text."""
         others = self.baselines.values()
         return [
-            (score.title or name, score.shown, score.interval, score.unit, *(other.metrics[name].shown for other in others))
+            (
+                score.title or name,
+                score.shown,
+                score.interval,
+                score.unit,
+                *(other.metrics[name].shown for other in others),
+            )
             for name, score in self.metrics.items()
         ]
 
@@ -147,7 +161,11 @@ class Scores:
         if self.per_class:
             parts.append(aligned([CLASS_HEADER, *class_rows(self.per_class)]))
         if self.signatures:
-            parts.append("\n".join(f"{self.metrics[name].title}: {signature}" for name, signature in self.signatures.items()))
+            parts.append(
+                "\n".join(
+                    f"{self.metrics[name].title}: {signature}" for name, signature in self.signatures.items()
+                )
+            )
         return "\n\n".join([*parts, f"{self.examples:,} examples{self._time()}"])
 
     def _time(self) -> str:
@@ -155,7 +173,9 @@ class Scores:
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in self.header)
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows()
+        )
         note = escape("; ".join([f"{self.examples:,} examples{self._time()}", *self.signatures.values()]))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{note}</p>"
 
@@ -164,23 +184,36 @@ CLASS_HEADER = ("class", "examples", "precision", "recall", "F1")
 
 
 def score_labels(
-    said: Int[np.ndarray, " N"], meant: Int[np.ndarray, " N"], labels: Sequence[str], metrics: Sequence[Metric] = (),
+    said: Int[np.ndarray, " N"],
+    meant: Int[np.ndarray, " N"],
+    labels: Sequence[str],
+    metrics: Sequence[Metric] = (),
     task: str = "",
 ) -> Scores:
-    """Scores of class numbers. Examples with the same pair of labels count alike, so all runs over the matrix."""
+    """Scores of class numbers. Examples with the same pair of labels count alike, so all runs over the
+    matrix."""
     matrix = confusion(said, meant, len(labels))
     means, says = np.nonzero(matrix)
     times = matrix[means, says]
     metrics = metrics or [Accuracy(), MacroF1(len(labels))]
     kinds = (Precision, Recall, F1)
-    totals = [[float(kind(c).score(times @ kind(c).count(says, means))) for kind in kinds] for c in range(len(labels))]
+    totals = [
+        [float(kind(c).score(times @ kind(c).count(says, means))) for kind in kinds]
+        for c in range(len(labels))
+    ]
     return Scores(
         task=task,
         metrics={metric.name: Score.of(metric, metric.count(says, means), times) for metric in metrics},
         examples=len(meant),
         labels=tuple(labels),
         per_class=tuple(
-            ClassScores(label=label, examples=int(matrix[c].sum()), precision=totals[c][0], recall=totals[c][1], f1=totals[c][2])
+            ClassScores(
+                label=label,
+                examples=int(matrix[c].sum()),
+                precision=totals[c][0],
+                recall=totals[c][1],
+                f1=totals[c][2],
+            )
             for c, label in enumerate(labels)
         ),
         confusion=matrix,
@@ -201,13 +234,14 @@ class Bucket:
 def score_by_length(
     metric: Metric, said: Any, meant: Any, lengths: Int[np.ndarray, " N"], most: Sequence[int] | None = None
 ) -> list[Bucket]:
-    """Scores of examples with sources of up to most[0], most[1], ... tokens, and of the longer ones; empty buckets are left out.
+    """Scores of examples with sources of up to most[0], most[1], ... tokens, and of the longer ones; empty
+    buckets are left out.
 
     `lengths` are those of the sources. `most` is None: six buckets of about equally many examples.
     """
     if most is None:
         most = np.unique(np.quantile(lengths, np.arange(1, 6) / 6, method="lower")).tolist()
-    which = np.searchsorted(np.asarray(most), lengths)                             # length ≤ most[which]
+    which = np.searchsorted(np.asarray(most), lengths)  # length ≤ most[which]
     counts = metric.count(said, meant)
     return [
         Bucket(
@@ -222,7 +256,8 @@ def score_by_length(
 
 
 def verdict(scores: Scores, name: str, advice: str = "use it") -> str:
-    """One honest sentence about the model and one baseline. `advice`: what to do where the baseline is better."""
+    """One honest sentence about the model and one baseline. `advice`: what to do where the baseline is
+    better."""
     ours, theirs = scores.deciding, scores.baselines[name].deciding
     title = ours.title or scores.main
     gain = theirs.value - ours.value if ours.lower else ours.value - theirs.value
@@ -230,7 +265,9 @@ def verdict(scores: Scores, name: str, advice: str = "use it") -> str:
     if ours.points is not None:
         amount = f"{ours.points * abs(gain):.1f} points of {title}"
     else:
-        amount = f"{number(abs(gain))} {title}" if title.startswith("bits") else f"{number(abs(gain))} of {title}"
+        amount = (
+            f"{number(abs(gain))} {title}" if title.startswith("bits") else f"{number(abs(gain))} of {title}"
+        )
     doubt = "" if apart else " (the intervals overlap: more examples would tell for sure)"
     if abs(gain) < 1e-12:
         return f"Level with {name} in {title}: prefer the cheaper of the two."
@@ -239,7 +276,7 @@ def verdict(scores: Scores, name: str, advice: str = "use it") -> str:
     return f"{name} is better by {amount}: {advice}{doubt}."
 
 
-# Writing it down -----------------------------------------------------------------------------------------------------
+# Writing it down --------------------------------------------------------------------------------------------
 
 
 def number(value: float) -> str:
@@ -264,14 +301,21 @@ def duration(seconds: float) -> str:
 
 
 def class_rows(per_class: Sequence[ClassScores]) -> list[tuple[str, ...]]:
-    return [(one.label, f"{one.examples:,}", number(one.precision), number(one.recall), number(one.f1)) for one in per_class]
+    return [
+        (one.label, f"{one.examples:,}", number(one.precision), number(one.recall), number(one.f1))
+        for one in per_class
+    ]
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
-    """Rows of text as columns; those in `left` start at the left, numbers end at the right. The first row is the header."""
+    """Rows of text as columns; those in `left` start at the left, numbers end at the right. The first row is
+    the header."""
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     lines = [
-        "  ".join(row[place].ljust(width) if place in left else row[place].rjust(width) for place, width in enumerate(widths))
+        "  ".join(
+            row[place].ljust(width) if place in left else row[place].rjust(width)
+            for place, width in enumerate(widths)
+        )
         for row in rows
     ]
     return "\n".join(line.rstrip() for line in lines)

@@ -1,4 +1,5 @@
-"""Gradient × input: what each piece adds to the score of the answer, to first order, for any model; exact for a linear one."""
+"""Gradient × input: what each piece adds to the score of the answer, to first order, for any model; exact for
+a linear one."""
 
 from __future__ import annotations
 
@@ -21,18 +22,19 @@ from seqlab.seq import Seq
 
 
 def contributions(model: Model, batch: Batch, inner: bool = False) -> Float[np.ndarray, "N T"]:
-    """The gradient of the answer's score with respect to each vector of the input, times that vector, summed over D.
+    """The gradient of the answer's score with respect to each vector of the input, times that vector, summed
+    over D.
 
-    Signed: above zero speaks for the answer. A row an example; with `inner`, a row for each real inner sequence of a
-    nested input, in reading order. Zero at the padding.
+    Signed: above zero speaks for the answer. A row an example; with `inner`, a row for each real inner
+    sequence of a nested input, in reading order. Zero at the padding.
     """
     assert model.input is not None
     reader = innermost(model.input) if inner else model.input
     calls = _gradients(model, batch, reader)
     rows, most = sum(len(call.rows) for call in calls), max(call.seq.mask.shape[1] for call in calls)
     found = np.zeros((rows, most), dtype=np.float32)
-    for call in calls:    # a nested input reads its rows in groups of like length
-        shares = (call.gradient * call.seq.values).sum(dim=-1) * call.seq.mask                # G T
+    for call in calls:  # a nested input reads its rows in groups of like length
+        shares = (call.gradient * call.seq.values).sum(dim=-1) * call.seq.mask  # G T
         found[call.rows.numpy(), : shares.shape[1]] = shares.detach().float().cpu().numpy()
     return found
 
@@ -42,11 +44,15 @@ def blank_contributions(model: Model, batch: Batch, wanted: int) -> Float[np.nda
 
     The score is log p, of two directions the mean of both, so that scores that rise together change nothing.
     """
+
     def score(output: Output) -> Tensor:
         reply = output.answers["places"]
         assert reply.weight is not None
         sides = reply.vectors.chunk(reply.directions)
-        logs = [functional.linear(side[:1], reply.weight, reply.bias).float().log_softmax(dim=-1)[0, wanted] for side in sides]
+        logs = [
+            functional.linear(side[:1], reply.weight, reply.bias).float().log_softmax(dim=-1)[0, wanted]
+            for side in sides
+        ]
         return torch.stack(logs).mean()
 
     assert model.input is not None
@@ -56,23 +62,27 @@ def blank_contributions(model: Model, batch: Batch, wanted: int) -> Float[np.nda
 
 
 def gram_contributions(model: Model, batch: Batch) -> Float[np.ndarray, " T"]:
-    """What each n-gram of a bag adds to the answer's score: weight · (row · gradient). Exact when the model is linear."""
+    """What each n-gram of a bag adds to the answer's score: weight · (row · gradient). Exact when the model
+    is linear."""
     assert isinstance(model.input, BagInput)
     grams, weights = batch.inputs["grams"], batch.inputs["weights"]
     assert isinstance(grams, Seq) and isinstance(weights, Seq)
     [call] = _gradients(model, batch, model.input)
-    rows = model.input.embedding[grams.values[0]] @ call.gradient[0, 0]                       # T
+    rows = model.input.embedding[grams.values[0]] @ call.gradient[0, 0]  # T
     return (rows * weights.zeroed[0]).detach().float().cpu().numpy()
 
 
 def is_linear(model: Model) -> bool:
     """True when the scores are a linear function of the input's vectors, which have one slot."""
-    head = isinstance(model.head, DirectHead) or (isinstance(model.head, LinearHead) and not len(model.head.hidden))
+    head = isinstance(model.head, DirectHead) or (
+        isinstance(model.head, LinearHead) and not len(model.head.hidden)
+    )
     return isinstance(model.input, BagInput) and isinstance(model.encoder, Unchanged) and head
 
 
 def answer_score(scores: Float[Tensor, "N C"]) -> Float[Tensor, ""]:
-    """How far the answers' scores lie above the mean of all classes' scores, added over rows; for a number, the number.
+    """How far the answers' scores lie above the mean of all classes' scores, added over rows; for a number,
+    the number.
 
     Softmax does not change when all scores rise together, so neither should an explanation.
     """
@@ -90,7 +100,8 @@ def innermost(reader: Input) -> Input:
 
 @dataclass(frozen=True)
 class _Call:
-    """One call of an input: the numbers of its rows (G), what it gave (G T D), and the gradient with respect to that."""
+    """One call of an input: the numbers of its rows (G), what it gave (G T D), and the gradient with respect
+    to that."""
 
     rows: Tensor
     seq: Seq
@@ -100,7 +111,8 @@ class _Call:
 def _gradients(
     model: Model, batch: Batch, reader: Input, score: Callable[[Output], Tensor] | None = None
 ) -> list[_Call]:
-    """Every call of `reader`, with the gradient of a score of the output: unless told, that of the answers."""
+    """Every call of `reader`, with the gradient of a score of the output: unless told, that of the
+    answers."""
     rows: list[Tensor] = []
     seen: list[Seq] = []
 
@@ -113,7 +125,10 @@ def _gradients(
     hook = reader.register_forward_hook(cut)
     model.eval()
     try:
-        with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):    # cuDNN's recurrent layers can't, outside training
+        with (
+            torch.enable_grad(),
+            torch.backends.cudnn.flags(enabled=False),
+        ):  # cuDNN's recurrent layers can't, outside training
             output = model(batch)
             total = score(output) if score else answer_score(output.answers["row"].scores)
             gradients = torch.autograd.grad(total, [leaf.values for leaf in seen])

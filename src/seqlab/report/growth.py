@@ -1,4 +1,5 @@
-"""How the time of a layer grows with length and width: measured, fitted, and put beside the classic table (SPEC M1)."""
+"""How the time of a layer grows with length and width: measured, fitted, and put beside the classic table
+(SPEC M1)."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Layer:
     """Multiply-adds for n positions of width d, projections included."""
     exponents: dict[str, int]
     at: tuple[int, int] = (64, 8)
-    """Positions while the width grows, and rows: enough for the leading term to lead and for calls to cost little."""
+    """Positions while the width grows, and rows: enough for the leading term to lead and for calls to cost
+    little."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class Growth:
     measured: float
     """Exponent fitted to the seconds."""
     counted: float
-    """Exponent fitted to the multiply-adds at the same sizes, projections included: what to expect at these sizes."""
+    """Exponent fitted to the multiply-adds at the same sizes, projections included: what to expect at these
+    sizes."""
     limit: int
     """Exponent of the leading term: what the measured one tends to."""
 
@@ -61,7 +64,9 @@ class Growth:
         return f"{what:<30} time grows as {measured}, operations here as {counted}, leading term {self.axis}^{self.limit}"
 
 
-def measure(lengths: Sequence[int] = LENGTHS, widths: Sequence[int] = WIDTHS, repeats: int = 3) -> list[Growth]:
+def measure(
+    lengths: Sequence[int] = LENGTHS, widths: Sequence[int] = WIDTHS, repeats: int = 3
+) -> list[Growth]:
     """Time one layer of each kind over `lengths` (at width 64) and over `widths`.
 
     On one thread, forward only, without gradients; the least of `repeats` times, kinds taking turns.
@@ -82,7 +87,9 @@ def _over(axis: Literal["n", "d"], sizes: Sequence[int], repeats: int) -> list[G
         for place, size in enumerate(sizes):
             for kind, layer in enumerate(kinds):
                 n, d = (size, 64) if axis == "n" else (layer.at[0], size)
-                best[kind, place] = min(best[kind, place], _seconds(layer.build(d), torch.randn(layer.at[1], n, d)))
+                best[kind, place] = min(
+                    best[kind, place], _seconds(layer.build(d), torch.randn(layer.at[1], n, d))
+                )
     return [
         Growth(
             layer=layer.name,
@@ -91,7 +98,10 @@ def _over(axis: Literal["n", "d"], sizes: Sequence[int], repeats: int) -> list[G
             sizes=tuple(sizes),
             seconds=tuple(best[kind].tolist()),
             measured=exponent(sizes, best[kind].tolist()),
-            counted=exponent(sizes, [layer.work(size, 64) if axis == "n" else layer.work(layer.at[0], size) for size in sizes]),
+            counted=exponent(
+                sizes,
+                [layer.work(size, 64) if axis == "n" else layer.work(layer.at[0], size) for size in sizes],
+            ),
             limit=layer.exponents[axis],
         )
         for kind, layer in enumerate(kinds)
@@ -112,14 +122,35 @@ def layers() -> list[Layer]:
         return build
 
     return [
-        Layer("self-attention", "n²d", attention(None), lambda n, d: 2 * n * n * d + 4 * n * d * d, {"n": 2, "d": 1}, (2048, 1)),
-        Layer("recurrent (gru)", "nd²", encoder(lambda d: Gru(width=d)), lambda n, d: 6 * n * d * d, {"n": 1, "d": 2}),
-        Layer("convolution, k = 3", "knd²", encoder(lambda d: Conv(width=d)), lambda n, d: 3 * n * d * d, {"n": 1, "d": 2}),
+        Layer(
+            "self-attention",
+            "n²d",
+            attention(None),
+            lambda n, d: 2 * n * n * d + 4 * n * d * d,
+            {"n": 2, "d": 1},
+            (2048, 1),
+        ),
+        Layer(
+            "recurrent (gru)",
+            "nd²",
+            encoder(lambda d: Gru(width=d)),
+            lambda n, d: 6 * n * d * d,
+            {"n": 1, "d": 2},
+        ),
+        Layer(
+            "convolution, k = 3",
+            "knd²",
+            encoder(lambda d: Conv(width=d)),
+            lambda n, d: 3 * n * d * d,
+            {"n": 1, "d": 2},
+        ),
         Layer(
             f"local attention, r = {NEIGHBOURS}",
             "rnd",
             attention(NEIGHBOURS),
-            lambda n, d: 4 * NEIGHBOURS * n * d + 4 * n * d * d,    # blocks of r queries see windows of 2r − 1 keys
+            lambda n, d: (
+                4 * NEIGHBOURS * n * d + 4 * n * d * d
+            ),  # blocks of r queries see windows of 2r − 1 keys
             {"n": 1, "d": 1},
         ),
     ]
@@ -131,7 +162,7 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 
 def _seconds(run: Callable[[Tensor], Any], vectors: Tensor) -> float:
-    run(vectors)    # the first call pays for memory and kernels
+    run(vectors)  # the first call pays for memory and kernels
     began = time.perf_counter()
     run(vectors)
     return time.perf_counter() - began

@@ -17,7 +17,8 @@ DOCUMENT, NOTEBOOK = asset("document.css"), asset("notebook.css")
 
 
 def page(title: str, body: str, css: str = "", script: str = "") -> str:
-    """A whole HTML document. `body`, `css` and `script` are ours, with every word of a user already escaped."""
+    """A whole HTML document. `body`, `css` and `script` are ours, with every word of a user already
+    escaped."""
     code = f"<script>{script}</script>" if script else ""
     return (
         '<!doctype html>\n<html lang="en" class="seqlab">\n<head>\n<meta charset="utf-8">\n'
@@ -33,18 +34,25 @@ def notebook(part: str, css: str = "", script: str = "") -> str:
     return f'<div class="seqlab"><style>{rules}</style>{part}<script>{{{script}}}</script></div>'
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,), wide: bool = False) -> str:
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (0,), wide: bool = False
+) -> str:
     """Cells are text and get escaped here; those of the columns in `left` start at the left."""
     marks = [' class="l"' if place in left else "" for place in range(len(header))]
     head = "".join(f"<th{mark}>{escape(cell)}</th>" for cell, mark in zip(header, marks, strict=True))
-    lines = ["".join(f"<td{mark}>{escape(cell)}</td>" for cell, mark in zip(row, marks, strict=True)) for row in rows]
+    lines = [
+        "".join(f"<td{mark}>{escape(cell)}</td>" for cell, mark in zip(row, marks, strict=True))
+        for row in rows
+    ]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<table{" class=wide" if wide else ""}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return (
+        f"<table{' class=wide' if wide else ''}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
 
 
 def shortened(text: str, limit: int = 400) -> str:
     """The beginning and the end of a long text, on one line."""
-    if len(text) > 8 * limit:    # the middle goes anyway
+    if len(text) > 8 * limit:  # the middle goes anyway
         text = text[: 4 * limit] + " " + text[-4 * limit :]
     text = " ".join(text.split())
     if len(text) <= limit:

@@ -25,7 +25,7 @@ CSS = asset("maps.css") + alignment.CSS
 SCRIPT = asset("maps.js") + alignment.SCRIPT
 
 
-# HTML ----------------------------------------------------------------------------------------------------------------
+# HTML -------------------------------------------------------------------------------------------------------
 
 
 def html_page(explanation: Explanation) -> str:
@@ -43,7 +43,9 @@ def html_notebook(explanation: Explanation) -> str:
 def html_part(explanation: Explanation) -> str:
     """A piece of a page that has our CSS and SCRIPT: the answer, the method and every map."""
     best = sorted(explanation.scores.items(), key=lambda item: -item[1])[:5]
-    scores = " ".join(f'<span class="soft small">{escape(label)} {number(score)}</span>' for label, score in best)
+    scores = " ".join(
+        f'<span class="soft small">{escape(label)} {number(score)}</span>' for label, score in best
+    )
     parts = [f'<p class="answer"><b>{escape(explanation.label)}</b> {scores}</p>']
     if explanation.note:
         parts.append(f'<p class="small soft">{escape(explanation.note)}</p>')
@@ -75,7 +77,8 @@ def _hops(one: Map) -> str:
 
 
 def _document(one: Map) -> str:
-    """A bar for every sentence. Words are coloured by √(sentence weight) · word weight, as in the HAN paper."""
+    """A bar for every sentence. Words are coloured by √(sentence weight) · word weight, as in the HAN
+    paper."""
     shades = _shades(one)
     top, widest = max(_top(shade) for shade in shades), _top(one.weights)
     rows = []
@@ -89,7 +92,10 @@ def _document(one: Map) -> str:
 
 
 def _shades(one: Map) -> list[np.ndarray]:
-    return [words if one.signed else np.sqrt(weight) * words for weight, words in zip(one.weights, one.words, strict=True)]
+    return [
+        words if one.signed else np.sqrt(weight) * words
+        for weight, words in zip(one.weights, one.words, strict=True)
+    ]
 
 
 def _grams(one: Map) -> str:
@@ -105,7 +111,7 @@ def _grams(one: Map) -> str:
             for place in order
             if sign * one.weights[place] > 0
         )
-        columns.append(f'<div><h3>{side} the answer</h3>{rows or "<p class=soft>none</p>"}</div>')
+        columns.append(f"<div><h3>{side} the answer</h3>{rows or '<p class=soft>none</p>'}</div>")
     rest = len(one.weights) - len(order)
     more = f'<p class="small soft">{rest:,} more with less weight</p>' if rest else ""
     return f'<h3>{escape(one.name)}</h3><div class="grams">{"".join(columns)}</div>{more}'
@@ -113,10 +119,14 @@ def _grams(one: Map) -> str:
 
 def _matrix(matrices: Sequence[Map], received: Map | None) -> str:
     """Self-attention: the text shows what each piece receives; pointing at a piece shows where it looks."""
-    weights = [one.weights for one in matrices]                                    # H Q K each
+    weights = [one.weights for one in matrices]  # H Q K each
     if sum(layer.size for layer in weights) > MOST_NUMBERS:
         weights = [layer.mean(axis=0, keepdims=True) for layer in weights]
-    shown = np.mean([layer.mean(axis=(0, 1)) for layer in weights], axis=0) if received is None else received.weights
+    shown = (
+        np.mean([layer.mean(axis=(0, 1)) for layer in weights], axis=0)
+        if received is None
+        else received.weights
+    )
     top = _top(shown)
     layers = []
     for layer in weights:
@@ -137,7 +147,7 @@ def _matrix(matrices: Sequence[Map], received: Map | None) -> str:
     )
     return (
         '<div class="matrix"><h3>attention each piece receives, on average</h3>'
-        f'{_legend(top, False, "share of the attention")}{controls}{_text(matrices[0].pieces, shown / top, shown, False)}'
+        f"{_legend(top, False, 'share of the attention')}{controls}{_text(matrices[0].pieces, shown / top, shown, False)}"
         '<div class="rows" hidden><canvas></canvas><p class="small soft">A row for each piece and a column for each piece<br>'
         "it can look at, in reading order. Point at a row<br>to see it in the text above.</p></div>"
         f'<script type="application/json">{json.dumps({"layers": layers})}</script></div>'
@@ -157,7 +167,9 @@ def _legend(top: float, signed: bool, unit: str) -> str:
             f"+{number(top)} for the answer</div>"
         )
     ramp = '0<span class="ramp"></span>'
-    return f'<div class="legend">{ramp}<span class="most">{number(top)}</span><span>{escape(unit)}</span></div>'
+    return (
+        f'<div class="legend">{ramp}<span class="most">{number(top)}</span><span>{escape(unit)}</span></div>'
+    )
 
 
 def _text(pieces: Sequence[str], shades: np.ndarray, weights: np.ndarray, signed: bool) -> str:
@@ -166,7 +178,9 @@ def _text(pieces: Sequence[str], shades: np.ndarray, weights: np.ndarray, signed
     spans = []
     for (gap, word), shade, weight in zip(words, shades, weights, strict=True):
         turned = ' class="n"' if shade < 0 else ""
-        spans.append(f'{gap}<span{turned} style="--w:{abs(shade):.3f}" title="{weight:.4f}">{escape(word)}</span>')
+        spans.append(
+            f'{gap}<span{turned} style="--w:{abs(shade):.3f}" title="{weight:.4f}">{escape(word)}</span>'
+        )
     kinds = ("w" + " tight" * tight + " signed" * signed).strip()
     return f'<p class="{kinds}">{"".join(spans)}</p>'
 
@@ -174,11 +188,14 @@ def _text(pieces: Sequence[str], shades: np.ndarray, weights: np.ndarray, signed
 def spaced(pieces: Sequence[str]) -> tuple[bool, list[tuple[str, str]]]:
     """Whether pieces touch, and each with the gap before it.
 
-    Single characters touch; subwords touch unless they begin with a mark for a space (Ġ or ▁); words never do.
+    Single characters touch; subwords touch unless they begin with a mark for a space (Ġ or ▁); words never
+    do.
     """
     marks = ("Ġ", "▁", " ")
     if any(piece.startswith(marks) for piece in pieces):
-        return True, [(" " if piece.startswith(marks) else "", piece.lstrip("Ġ▁ ") or "␣") for piece in pieces]
+        return True, [
+            (" " if piece.startswith(marks) else "", piece.lstrip("Ġ▁ ") or "␣") for piece in pieces
+        ]
     if len(pieces) > 1 and all(len(piece) == 1 for piece in pieces):
         return True, [("", piece) for piece in pieces]
     return False, [(" ", piece) for piece in pieces]
@@ -192,7 +209,7 @@ def _top(weights: np.ndarray) -> float:
 _DRAW = {"tokens": _tokens, "hops": _hops, "document": _document, "grams": _grams}
 
 
-# A picture -----------------------------------------------------------------------------------------------------------
+# A picture --------------------------------------------------------------------------------------------------
 
 FAMILY = "monospace"
 LINE = 114
@@ -200,7 +217,8 @@ LINE = 114
 
 
 def png(explanation: Explanation) -> bytes:
-    """The maps as one picture: lines of coloured text in a monospaced font, and a grid for each self-attention layer."""
+    """The maps as one picture: lines of coloured text in a monospaced font, and a grid for each
+    self-attention layer."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -220,11 +238,27 @@ def png(explanation: Explanation) -> bytes:
     axes.axis("off")
     for row, line in enumerate(lines):
         for start, word, colour, bold in line:
-            style = {"boxstyle": "square,pad=0.12", "facecolor": colour, "edgecolor": "none"} if colour else None
+            style = (
+                {"boxstyle": "square,pad=0.12", "facecolor": colour, "edgecolor": "none"} if colour else None
+            )
             weight = "bold" if bold else "normal"
-            axes.text(start, row, word, family=FAMILY, fontsize=9.5, va="center", weight=weight, bbox=style, parse_math=False)
+            axes.text(
+                start,
+                row,
+                word,
+                family=FAMILY,
+                fontsize=9.5,
+                va="center",
+                weight=weight,
+                bbox=style,
+                parse_math=False,
+            )
     for place, one in enumerate(grids):
-        _grid(figure, one, (0.1 + 0.47 * (place % 2), 1 - share - ((place // 2 + 1) * 4.6 - 0.8) / (height + below), 0.36))
+        _grid(
+            figure,
+            one,
+            (0.1 + 0.47 * (place % 2), 1 - share - ((place // 2 + 1) * 4.6 - 0.8) / (height + below), 0.36),
+        )
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     return picture.getvalue()
@@ -236,7 +270,9 @@ _Line = list[tuple[float, str, Any, bool]]
 def _lines(explanation: Explanation) -> Iterator[_Line]:
     """Lines of (column, text, background, bold)."""
     score = explanation.scores.get(explanation.label)
-    yield [(0, f"{explanation.label}  {number(score)}" if score is not None else explanation.label, None, True)]
+    yield [
+        (0, f"{explanation.label}  {number(score)}" if score is not None else explanation.label, None, True)
+    ]
     if explanation.note:
         yield [(0, explanation.note[:LINE], None, False)]
     for one in explanation.maps:
@@ -258,7 +294,9 @@ def _lines(explanation: Explanation) -> Iterator[_Line]:
         else:
             rows = np.atleast_2d(one.weights)
             for place, row in enumerate(rows):
-                yield from _wrapped(one.pieces, row / _top(rows), f"hop {place + 1}" if one.kind == "hops" else "", one.signed)
+                yield from _wrapped(
+                    one.pieces, row / _top(rows), f"hop {place + 1}" if one.kind == "hops" else "", one.signed
+                )
 
 
 def _wrapped(pieces: Sequence[str], shades: np.ndarray, name: str, signed: bool) -> Iterator[_Line]:
@@ -293,7 +331,9 @@ def _grid(figure: Any, one: Map, place: tuple[float, float, float]) -> None:
     axes = figure.add_axes((left, bottom, size, size * width / height))
     axes.imshow(one.weights.mean(axis=0), cmap="Oranges", vmin=0, aspect="auto")
     axes.set_title(one.name + (" (mean of heads)" if len(one.weights) > 1 else ""), fontsize=9)
-    across, down = ([word[:12] for _, word in spaced(pieces)[1]] for pieces in (one.pieces, one.written or one.pieces))
+    across, down = (
+        [word[:12] for _, word in spaced(pieces)[1]] for pieces in (one.pieces, one.written or one.pieces)
+    )
     if max(len(across), len(down)) <= 40:
         axes.set_xticks(range(len(across)), across, rotation=90, fontsize=7, parse_math=False)
         axes.set_yticks(range(len(down)), down, fontsize=7, parse_math=False)

@@ -61,15 +61,21 @@ class Report:
 
     @property
     def recipe(self) -> str:
-        """The parts, in words: "tokens → lstm → max → linear", "tokens → lstm both ways → lstm with late attention"."""
+        """The parts, in words: "tokens → lstm → max → linear", "tokens → lstm both ways → lstm with late
+        attention"."""
         model = self.settings.get("model") or {}
         parts = [model.get(part) for part in ("input", "encoder", "pool", "head", "places")]
-        return " → ".join([_part(part) for part in parts if part] + [_decoder(part) for part in [model.get("decoder")] if part])
+        return " → ".join(
+            [_part(part) for part in parts if part]
+            + [_decoder(part) for part in [model.get("decoder")] if part]
+        )
 
     @property
     def training(self) -> str:
         """How it was trained, in a sentence."""
-        others = " and ".join(f"{count:,} {WORDS.get(name, name)}" for name, count in self.rows.items() if name != "train")
+        others = " and ".join(
+            f"{count:,} {WORDS.get(name, name)}" for name, count in self.rows.items() if name != "train"
+        )
         apart = f", with {others} {self.words.counted} kept apart" if others else ""
         took = f" in {duration(self.seconds)}" if self.seconds else ""
         return f"Trained on {self.rows.get('train', 0):,} {self.words.counted}{apart}: {self.steps:,} steps{took}."
@@ -85,7 +91,10 @@ class Report:
     @property
     def verdicts(self) -> list[str]:
         """An honest sentence for each baseline, the strongest first."""
-        return [verdict(self.scores, name, self.words.when_behind) for name in reversed(list(self.scores.baselines))]
+        return [
+            verdict(self.scores, name, self.words.when_behind)
+            for name in reversed(list(self.scores.baselines))
+        ]
 
 
 def _part(settings: Mapping[str, Any]) -> str:
@@ -125,7 +134,9 @@ def report_html(report: Report) -> str:
         _settings(report),
     ]
     body = "\n".join(part for part in sections if part)
-    return html.page(f"{report.title} · seqlab report", body, CSS + confusion.CSS + chart.CSS + maps.CSS, maps.SCRIPT)
+    return html.page(
+        f"{report.title} · seqlab report", body, CSS + confusion.CSS + chart.CSS + maps.CSS, maps.SCRIPT
+    )
 
 
 def _opening(report: Report) -> str:
@@ -135,7 +146,9 @@ def _opening(report: Report) -> str:
     amounts = " / ".join(f"{count:,}" for count in report.rows.values())
     facts.append((f"{report.words.counted}: {' / '.join(report.rows)}", amounts))
     facts += [("steps", f"{report.steps:,}"), ("time", duration(report.seconds) if report.seconds else "")]
-    listed = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts if value)
+    listed = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts if value
+    )
     notes = "".join(f"<li>{escape(note)}</li>" for note in report.notes)
     return (
         f"<h1>{escape(report.title)}</h1>\n<p>This model {escape(report.words.purpose)}.</p>\n<dl class='facts'>{listed}</dl>"
@@ -143,14 +156,16 @@ def _opening(report: Report) -> str:
     )
 
 
-# Scores --------------------------------------------------------------------------------------------------------------
+# Scores -----------------------------------------------------------------------------------------------------
 
 
 def _scores(report: Report) -> str:
     scores = report.scores
     first, title = scores.deciding, scores.deciding.title
     strongest, *others = report.verdicts or [""]
-    said = f"<p class='verdict'>{escape(strongest)}</p>" + "".join(f"<p class='soft'>{escape(one)}</p>" for one in others)
+    said = f"<p class='verdict'>{escape(strongest)}</p>" + "".join(
+        f"<p class='soft'>{escape(one)}</p>" for one in others
+    )
     everyone = {"this model": scores, **scores.baselines}
     bars = [_bar(name, one.metrics[scores.main], strong=one is scores) for name, one in everyone.items()]
     share = not first.lower and min(bar.low for bar in bars) >= 0 and max(bar.high for bar in bars) <= 1
@@ -179,12 +194,16 @@ def _score_table(everyone: Mapping[str, Scores], does: Mapping[str, str]) -> str
         + "</tr>"
         for who, scores in everyone.items()
     )
-    units = "; ".join(one.unit if one.unit.startswith(one.title) else f"{one.title}: {one.unit}" for one in metrics.values())
+    units = "; ".join(
+        one.unit if one.unit.startswith(one.title) else f"{one.title}: {one.unit}" for one in metrics.values()
+    )
     less = [one.title for one in metrics.values() if one.lower]
     better = f" Of {' and '.join(less)}, less is better." if less else ""
     told = "; ".join(f"{who} ({does[who]})" for who in everyone if does.get(who))
     beside = f" Beside the model: {told}." if told else ""
-    signed = "".join(f"<br>{escape(metrics[name].title)}: {escape(text)}" for name, text in ours.signatures.items())
+    signed = "".join(
+        f"<br>{escape(metrics[name].title)}: {escape(text)}" for name, text in ours.signatures.items()
+    )
     return (
         f'<table class="wide"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>'
         f'<p class="small soft">Below each value its 95 % interval (bootstrap). {escape(units)}.{escape(better + beside)}</p>'
@@ -221,13 +240,15 @@ def _curves(report: Report) -> str:
     bests = {name: (float(kept["step"]), float(kept[key])) for name, key in marked.items()}
     drawn = [chart.line_chart("loss", losses, span=span, best=bests.get("loss"))]
     for name, key in keys.items():
-        if name == "loss":    # it is drawn already
+        if name == "loss":  # it is drawn already
             continue
         best = bests.get(name)
         curve = _curve(metrics, key, "valid")
         if curve.points:
-            drawn.append(chart.line_chart(scored[name].title, [curve], span=span, best=best, log="perplexity" in name))
-    if len(drawn) % 2:    # one more makes two rows of two
+            drawn.append(
+                chart.line_chart(scored[name].title, [curve], span=span, best=best, log="perplexity" in name)
+            )
+    if len(drawn) % 2:  # one more makes two rows of two
         drawn.append(chart.line_chart("learning rate", [_curve(metrics, "rate", "")], span=span))
     cards = "".join(f'<div class="card">{one}</div>' for one in drawn if one)
     note = '<p class="small soft">A circle marks the weights that were kept.</p>' if kept else ""
@@ -244,7 +265,7 @@ def _finite(row: Mapping[str, Any], key: str) -> bool:
     return isinstance(row.get(key), (int, float)) and math.isfinite(row[key])
 
 
-# Where it goes wrong -------------------------------------------------------------------------------------------------
+# Where it goes wrong ----------------------------------------------------------------------------------------
 
 
 def _lengths(report: Report) -> str:
@@ -254,8 +275,12 @@ def _lengths(report: Report) -> str:
     main = report.scores.main
     title = report.scores.deciding.title
     found = {name: scores.metrics[main] for name, scores in report.by_length.items()}
-    drawn = chart.bar_chart(f"{title} by length of the source", [_bar(name, one, True) for name, one in found.items()])
-    rows = [(name, f"{report.by_length[name].examples:,}", one.shown, one.interval) for name, one in found.items()]
+    drawn = chart.bar_chart(
+        f"{title} by length of the source", [_bar(name, one, True) for name, one in found.items()]
+    )
+    rows = [
+        (name, f"{report.by_length[name].examples:,}", one.shown, one.interval) for name, one in found.items()
+    ]
     listed = html.table(("source", report.words.scored, title, "95 % interval"), rows, wide=True)
     return (
         '<h2>Is it worse with long texts?</h2><div class="grid2">'
@@ -269,10 +294,13 @@ def _worst(report: Report) -> str:
     table = report.words.worst
     header = table.header
     cells = [
-        (one.text, *((one.meant, one.said) if table.compares else ()), _worst_score(table, one.score)) for one in report.worst
+        (one.text, *((one.meant, one.said) if table.compares else ()), _worst_score(table, one.score))
+        for one in report.worst
     ]
     last = len(header) - 1
-    head = "".join(f"<th{' class=l' if place < last else ''}>{name}</th>" for place, name in enumerate(header))
+    head = "".join(
+        f"<th{' class=l' if place < last else ''}>{name}</th>" for place, name in enumerate(header)
+    )
     rows = "".join(
         "<tr>"
         + "".join(f'<td class="l text">{escape(html.shortened(cell, 300))}</td>' for cell in row[:-1])
@@ -300,7 +328,7 @@ def _samples(samples: Sequence[str]) -> str:
     return f'<h2>What it writes</h2><div class="grid2">{"".join(cards)}</div>'
 
 
-# The rest ------------------------------------------------------------------------------------------------------------
+# The rest ---------------------------------------------------------------------------------------------------
 
 
 def _maps(explanations: Sequence[Explanation]) -> str:
@@ -311,7 +339,9 @@ def _maps(explanations: Sequence[Explanation]) -> str:
 
 
 def _cost(inspection: Inspection | None) -> str:
-    return "" if inspection is None else f'<h2>What it costs</h2><div class="card">{inspection.to_html()}</div>'
+    return (
+        "" if inspection is None else f'<h2>What it costs</h2><div class="card">{inspection.to_html()}</div>'
+    )
 
 
 def _settings(report: Report) -> str:

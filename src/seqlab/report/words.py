@@ -22,8 +22,8 @@ class WorstTable:
 
     title: str
     header: tuple[str, ...]
-    """What was read; where there is something to compare with, what was meant and what was said; the score by which it is
-    one of the worst."""
+    """What was read; where there is something to compare with, what was meant and what was said; the score by
+    which it is one of the worst."""
     note: str
     digits: int | None = None
     """Of that score after the point; None: as many as it needs."""

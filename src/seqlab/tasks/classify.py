@@ -44,7 +44,14 @@ class Classify(TaskConfig, kind="classify"):
     example: ClassVar[str] = "worth every minute"
     data_example: ClassVar[str] = "reviews.csv"
     default: ClassVar[str] = "bilstm"
-    passes: ClassVar = ((3_000, 30), (10_000, 20), (50_000, 12), (200_000, 6), (1_000_000, 3), (rules.ENDLESS, 1))
+    passes: ClassVar = (
+        (3_000, 30),
+        (10_000, 20),
+        (50_000, 12),
+        (200_000, 6),
+        (1_000_000, 3),
+        (rules.ENDLESS, 1),
+    )
     presets = staticmethod(classify_presets.presets)
 
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
@@ -62,7 +69,9 @@ class Classify(TaskConfig, kind="classify"):
         return (TrainingMean if self.target == "number" else Majority, Bag)
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
-        return Facts(symbols={field: symbols for field in ("text", "characters", "grams")}, outputs={"row": outputs})
+        return Facts(
+            symbols={field: symbols for field in ("text", "characters", "grams")}, outputs={"row": outputs}
+        )
 
     def objectives(self, model: ModelConfig) -> Weighted:
         if model.pool is None or model.head is None:
@@ -71,7 +80,9 @@ class Classify(TaskConfig, kind="classify"):
                 why=f"{self.kind} gives one answer a row: the states are pooled, and a head answers.",
                 fix="Set model.pool.kind=mean and model.head.kind=linear.",
             )
-        first: Objective = SquaredError() if self.target == "number" else CrossEntropy(smoothing=self.smoothing)
+        first: Objective = (
+            SquaredError() if self.target == "number" else CrossEntropy(smoothing=self.smoothing)
+        )
         terms = [(1.0, first)]
         if self.penalty > 0:
             if model.pool.kind != "structured":
@@ -92,8 +103,11 @@ class Classify(TaskConfig, kind="classify"):
         return {
             "data": data | {"marks": source.settings.task.around},
             "model": {
-                "input": dump(reader), "encoder": dump(encoder), "places": None, "decoder": None,
-                "pool": {"kind": "mean"},    # by maximum recurrent bodies start later
+                "input": dump(reader),
+                "encoder": dump(encoder),
+                "places": None,
+                "decoder": None,
+                "pool": {"kind": "mean"},  # by maximum recurrent bodies start later
             },
             "training": {"rate": rules.fine_tuning_rate(recurrent)},
         }
@@ -101,12 +115,15 @@ class Classify(TaskConfig, kind="classify"):
     def words(self, answer: Answer) -> Words:
         labels = answer.labels if isinstance(answer, LabelAnswer) else ()
         return Words(
-            purpose=_purpose(labels), summed="rows", drawn=1,
-            worst=WorstTable("The mistakes it is surest of", ("text", "meant", "said", "sure of it"), OFTEN) if labels else
-            WorstTable("The largest errors", ("text", "meant", "said", "error"), OFTEN),
+            purpose=_purpose(labels),
+            summed="rows",
+            drawn=1,
+            worst=WorstTable("The mistakes it is surest of", ("text", "meant", "said", "sure of it"), OFTEN)
+            if labels
+            else WorstTable("The largest errors", ("text", "meant", "said", "error"), OFTEN),
             shell=('seqlab predict . "a text of yours"', "seqlab evaluate . more.csv"),
             python=(f'run.predict(["a text of yours"])[0].{"label" if labels else "value"}',),
-        )    # fmt: skip
+        )
 
 
 def _purpose(labels: Sequence[str]) -> str:

@@ -25,10 +25,14 @@ def presets(size: Size) -> dict[str, Tree]:
 
     return {
         "bow": {
-            "model": model({"kind": "bag"}, {"kind": "none"}, {"kind": "mean"}) | {"head": {"kind": "direct"}},
+            "model": model({"kind": "bag"}, {"kind": "none"}, {"kind": "mean"})
+            | {"head": {"kind": "direct"}},
             "training": rules.BAG_TRAINING | {"batch_tokens": grams},
         },
-        "rnn": {"model": model(tokens, {"kind": "rnn", **state}, {"kind": "mean"}), "training": {"rate": 1e-3}},
+        "rnn": {
+            "model": model(tokens, {"kind": "rnn", **state}, {"kind": "mean"}),
+            "training": {"rate": 1e-3},
+        },
         "gru": {"model": model(tokens, {"kind": "gru", **state}, {"kind": "mean"})},
         "lstm": {"model": model(tokens, {"kind": "lstm", **state}, {"kind": "mean"})},
         "bilstm": {"model": model(tokens, {"kind": "lstm", **both}, {"kind": "max"})},

@@ -1,4 +1,5 @@
-"""The task `generate`: a language model, which predicts the next character, word or subword of a text, and so can write."""
+"""The task `generate`: a language model, which predicts the next character, word or subword of a text, and so
+can write."""
 
 from __future__ import annotations
 
@@ -34,30 +35,43 @@ class Generate(TaskConfig, kind="generate"):
     """A language model of characters, words or subwords."""
 
     flow: Flow | None = None
-    """text: all files are one running text, line ends included. rows: each row, or line, is a text of its own, with a
-    beginning and an end. Empty: text for .txt files, rows for tables."""
+    """text: all files are one running text, line ends included. rows: each row, or line, is a text of its
+    own, with a beginning and an end. Empty: text for .txt files, rows for tables."""
     context: Positive = 256
-    """Ids that are seen at once in training: the length of a block or, with `carry`, of a step through the text."""
+    """Ids that are seen at once in training: the length of a block or, with `carry`, of a step through the
+    text."""
     carry: bool | None = None
-    """Read the text in order and take the state along from step to step. Empty: yes where the model is recurrent."""
+    """Read the text in order and take the state along from step to step. Empty: yes where the model is
+    recurrent."""
     stride: Positive | None = None
     """How far the window moves when a text longer than the context is scored; empty: half the context."""
     smoothing: Probability = 0.0
     """Share of the target probability that is spread over the whole vocabulary."""
     sampled: Positive | None = None
-    """Symbols that the loss compares each next one with while training, an estimate for vocabularies of tens of thousands;
+    """Symbols that the loss compares each next one with while training, an estimate for vocabularies of tens
+    of thousands;
     empty: all of them."""
 
     example: ClassVar[str] = "the"
     data_example: ClassVar[str] = "book.txt"
     default: ClassVar[str] = "lstm"
     published: ClassVar = generate_presets.PUBLISHED
-    passes: ClassVar = ((2_000, 40), (10_000, 25), (50_000, 15), (200_000, 8), (1_000_000, 3), (rules.ENDLESS, 1))
+    passes: ClassVar = (
+        (2_000, 40),
+        (10_000, 25),
+        (50_000, 15),
+        (200_000, 8),
+        (1_000_000, 3),
+        (rules.ENDLESS, 1),
+    )
     presets = staticmethod(generate_presets.presets)
 
     def __post_init__(self) -> None:
         if self.stride is not None and self.stride > self.context:
-            raise ValueError(f"stride: {self.stride} is more than context: {self.context}; ids in between would not be scored.")
+            raise ValueError(
+                f"stride: {self.stride} is more than context: {self.context}; ids in between would not be"
+                " scored."
+            )
 
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
         return [WrittenRunningField(flow_of(self.flow, data, learnt), self.context)]
@@ -65,7 +79,9 @@ class Generate(TaskConfig, kind="generate"):
     def answer(self, known: Known) -> Answer:
         [text] = known.fields
         assert isinstance(text, WrittenRunningField)
-        return ContinuationAnswer(known, text, self.context, self.stride, self.carries(known.model), self.sampled)
+        return ContinuationAnswer(
+            known, text, self.context, self.stride, self.carries(known.model), self.sampled
+        )
 
     def carries(self, model: ModelConfig) -> bool:
         return isinstance(model.body, RecurrentConfig) if self.carry is None else self.carry
@@ -79,9 +95,19 @@ class Generate(TaskConfig, kind="generate"):
     def objectives(self, model: ModelConfig) -> Weighted:
         if model.decoder is None or model.input is not None:
             raise UserError(
-                what="model.decoder is empty." if model.input is None else f'model.input is of kind "{model.input.kind}".',
-                why="A language model is a decoder alone: it goes on with what it has written, and reads nothing else.",
-                fix="Choose --model lstm; or set model.decoder.kind=causal, and leave input, encoder, pool and head empty.",
+                what=(
+                    "model.decoder is empty."
+                    if model.input is None
+                    else f'model.input is of kind "{model.input.kind}".'
+                ),
+                why=(
+                    "A language model is a decoder alone: it goes on with what it has written, and reads"
+                    " nothing else."
+                ),
+                fix=(
+                    "Choose --model lstm; or set model.decoder.kind=causal, and leave input, encoder, pool"
+                    " and head empty."
+                ),
             )
         if self.carry and isinstance(model.body, Transformer):
             raise UserError(
@@ -103,7 +129,10 @@ class Generate(TaskConfig, kind="generate"):
         if not source.writes or source.reads:
             raise UserError(
                 what=f"{source.folder} can't write by itself.",
-                why="It fills in or repairs a text that it reads; a language model only knows what came before.",
+                why=(
+                    "It fills in or repairs a text that it reads; a language model only knows what came"
+                    " before."
+                ),
                 fix="Pretrain one that can: seqlab train pretrain texts.txt --model gpt",
             )
         tree = {"input": None, "encoder": None, "pool": None, "head": None, "places": None}
@@ -128,4 +157,4 @@ class Generate(TaskConfig, kind="generate"):
                 "What it writes is likely, not true: it knows how texts go on, not what is the case.",
                 "It can repeat passages of its training text word for word.",
             ),
-        )    # fmt: skip
+        )  # fmt: skip

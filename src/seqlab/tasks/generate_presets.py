@@ -18,7 +18,13 @@ def presets(size: Size) -> dict[str, Tree]:
     training = {"rate": 3e-3, "batch_tokens": rules.language_batch(size.planned)}
 
     def alone(decoder: Tree) -> Tree:
-        return {"input": None, "encoder": None, "pool": None, "head": None, "decoder": {"kind": "causal", **decoder}}
+        return {
+            "input": None,
+            "encoder": None,
+            "pool": None,
+            "head": None,
+            "decoder": {"kind": "causal", **decoder},
+        }
 
     def recurrent(kind: str) -> Tree:
         body = {"kind": kind, "width": 2 * width, "layers": 2, "dropout": drop}
@@ -33,7 +39,11 @@ def presets(size: Size) -> dict[str, Tree]:
         "gru": recurrent("gru"),
         "lstm": recurrent("lstm"),
         "cnn": {"data": data, "model": alone({"width": width, "body": conv}), **blocks},
-        "transformer": {"data": data, "model": alone({"width": width, "body": layer, "dropout": 0.0}), **blocks},
+        "transformer": {
+            "data": data,
+            "model": alone({"width": width, "body": layer, "dropout": 0.0}),
+            **blocks,
+        },
         "gpt-1": _gpt(768, 12, 12, 512, norm="post"),
         "gpt-2-small": _gpt(768, 12, 12, 1024),
         "gpt-2": _gpt(1600, 48, 25, 1024),
@@ -43,15 +53,24 @@ def presets(size: Size) -> dict[str, Tree]:
 
 
 def _gpt(width: int, layers: int, heads: int, context: int, norm: str = "pre") -> Tree:
-    """Radford et al. 2018 and 2019, Brown et al. 2020 (its sparse layers are full here): learned positions, tied vocabulary."""
+    """Radford et al. 2018 and 2019, Brown et al. 2020 (its sparse layers are full here): learned positions,
+    tied vocabulary."""
     body = {
-        "kind": "transformer", "layers": layers, "heads": heads, "feed_forward": 4 * width, "norm": norm,
-        "activation": "gelu-tanh", "scale_embedding": False, "positions": {"kind": "learned", "length": context},
+        "kind": "transformer",
+        "layers": layers,
+        "heads": heads,
+        "feed_forward": 4 * width,
+        "norm": norm,
+        "activation": "gelu-tanh",
+        "scale_embedding": False,
+        "positions": {"kind": "learned", "length": context},
     }
     decoder = {"kind": "causal", "width": width, "body": body}
     model = {"input": None, "encoder": None, "pool": None, "head": None, "decoder": decoder}
     rate = {768: 2.5e-4, 1600: 1e-4}.get(width, 6e-5)
     return {
-        "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}}, "model": model, "task": {"context": context},
+        "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}},
+        "model": model,
+        "task": {"context": context},
         "training": {"rate": rate, "batch_tokens": 8 * context, "decay": "cosine"},
     }

@@ -23,16 +23,7 @@ from seqlab.data.cells import Cells, KeptRows
 from seqlab.data.files import Place
 from seqlab.data.read import DataConfig, Table
 from seqlab.data.store import Store, StoreWriter, cache_folder, cached_store, digest_of, fingerprint
-from seqlab.data.survey import (
-    Problem,
-    Split,
-    Walk,
-    by_severity,
-    faults,
-    first_of,
-    headline,
-    problem_lines,
-)
+from seqlab.data.survey import Problem, Split, Walk, by_severity, faults, first_of, headline, problem_lines
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.fields.field import DataFacts, Encoded, Field, ReadField
@@ -44,7 +35,8 @@ from seqlab.training.validation import Validation
 
 
 def same_columns(data: DataConfig, found: dict[str, str]) -> DataConfig:
-    """Columns without names are guessed from their content: what was found in the training files holds for the others."""
+    """Columns without names are guessed from their content: what was found in the training files holds for
+    the others."""
     nameless = all(column.isdigit() for column in found.values())
     return replace(data, columns={**found, **data.columns}) if nameless else data
 
@@ -57,7 +49,8 @@ def lead_of(fields: Sequence[Field]) -> ReadField:
 
 
 class Files:
-    """The files of a run, looked at once: enough to find faults and to decide on sizes before anything is written."""
+    """The files of a run, looked at once: enough to find faults and to decide on sizes before anything is
+    written."""
 
     def __init__(self, task: TaskConfig, data: DataConfig, keep_all_faults: bool = False) -> None:
         task.refuse(data)
@@ -76,7 +69,9 @@ class Files:
             field.see_columns(self.tables["train"].found)
         for split, table in self.tables.items():
             self.kept[split] = KeptRows(cache_folder().parent / "rows", list(table.found))
-            with disk_trouble(f"The rows of {table.sources[0].name} could not be kept in {cache_folder().parent}"):
+            with disk_trouble(
+                f"The rows of {table.sources[0].name} could not be kept in {cache_folder().parent}"
+            ):
                 self.splits[split] = self._look(split, table, keep_all_faults)
 
     def _look(self, name: str, table: Table, keep_all: bool) -> Split:
@@ -94,7 +89,7 @@ class Files:
         self.kept[name].flush()
         return Split(name, walk, np.array(marks, np.uint64), looks)
 
-    # What is there ---------------------------------------------------------------------------------------------
+    # What is there ------------------------------------------------------------------------------------------
 
     @property
     def train(self) -> Split:
@@ -124,7 +119,7 @@ class Files:
     def problems(self) -> list[Problem]:
         """Everything worth telling, errors first."""
         found = [*faults(self.splits), *self.lead.too_few(self.splits, self.strata)]
-        for field in reversed(self.fields):    # what is compared with tells more than what is read
+        for field in reversed(self.fields):  # what is compared with tells more than what is read
             found += field.problems(self.splits)
         return by_severity([*found, *self.lead.leaks(self.splits)])
 
@@ -160,12 +155,17 @@ class Files:
                 fix=f"See all of them with: seqlab check {self.task.kind} {' '.join(self.data.train)}",
             )
 
-    # Made ready ------------------------------------------------------------------------------------------------
+    # Made ready ---------------------------------------------------------------------------------------------
 
     @cached_property
     def digests(self) -> list[str]:
         """Hashes of all files."""
-        return [digest_of(path) for table in self.tables.values() for source in table.sources for path in source.paths]
+        return [
+            digest_of(path)
+            for table in self.tables.values()
+            for source in table.sources
+            for path in source.paths
+        ]
 
     def rows(self, split: str) -> Iterator[Cells]:
         """The rows of a split as they were read, joined to examples."""
@@ -181,9 +181,16 @@ class Files:
             field.set_up(data, model)
             field.settle(self.splits, ~self.held)
             learnt |= dataclasses.asdict(field.facts)
-        names = {split: len(table.sources) for split, table in self.tables.items()}    # names of files may change
+        names = {
+            split: len(table.sources) for split, table in self.tables.items()
+        }  # names of files may change
         settings = {field.name: dict(field.settings()) for field in self.fields}
-        tree = {"version": __version__, "task": self.task.kind, "data": dump(data) | names, "fields": settings}
+        tree = {
+            "version": __version__,
+            "task": self.task.kind,
+            "data": dump(data) | names,
+            "fields": settings,
+        }
         mark = fingerprint(self.digests, tree)
         self._learn(cache_folder().parent / "readings" / mark, learnt)
 
@@ -202,7 +209,7 @@ class Files:
                 for field in self.fields:
                     field.load(saved, learnt)
                 return
-            except UserError:    # damaged, but it can be learnt again
+            except UserError:  # damaged, but it can be learnt again
                 shutil.rmtree(saved)
         with folder_beside(saved) as beside:
             for field in self.fields:
@@ -219,22 +226,34 @@ class Files:
             symbols |= field.symbols
         more = [warning for field in self.fields for warning in field.warnings(stores)]
         facts = DataFacts(
-            task=self.task.kind, columns=dict(self.tables["train"].found), symbols=symbols,
-            rows={split: store.rows for split, store in stores.items()}, words=self.size.words,
+            task=self.task.kind,
+            columns=dict(self.tables["train"].found),
+            symbols=symbols,
+            rows={split: store.rows for split, store in stores.items()},
+            words=self.size.words,
             cut={split: store.notes["cut"] for split, store in stores.items() if "cut" in store.notes},
-            fingerprint=mark, warnings=(*self.warnings, *more), learnt=learnt,
+            fingerprint=mark,
+            warnings=(*self.warnings, *more),
+            learnt=learnt,
         )
         return replace(facts, words=self.lead.length(facts))
 
 
-def write_rows(writer: StoreWriter, fields: Sequence[Field], rows: Iterator[Cells], chunk: int, keep: bool) -> None:
-    """Numbers for rows, chunk by chunk. keep: all rows, with what a report shows of them; else only those that fit."""
+def write_rows(
+    writer: StoreWriter, fields: Sequence[Field], rows: Iterator[Cells], chunk: int, keep: bool
+) -> None:
+    """Numbers for rows, chunk by chunk. keep: all rows, with what a report shows of them; else only those
+    that fit."""
     for some in chunks(rows, chunk):
         append(writer, fields, some, None, keep)
 
 
 def append(
-    writer: StoreWriter, fields: Sequence[Field], rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool
+    writer: StoreWriter,
+    fields: Sequence[Field],
+    rows: Sequence[Cells],
+    places: Sequence[Place] | None,
+    keep: bool,
 ) -> None:
     """Numbers for these rows."""
     encoded = [field.encode(rows, places, keep) for field in fields]

@@ -1,4 +1,5 @@
-"""The task `pretrain`: a model learns from text alone, to be put under another task later (or to be asked itself)."""
+"""The task `pretrain`: a model learns from text alone, to be put under another task later (or to be asked
+itself)."""
 
 from __future__ import annotations
 
@@ -50,24 +51,37 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
-    "causal": Kind(CausalAnswer, "a decoder alone (--model gpt)", "continues a text", asked="how it begins", around="sep"),
-    "masked": Kind(BlanksAnswer, "places (--model roberta)", "fills the blanks of a text", "blocks", around="cls"),
+    "causal": Kind(
+        CausalAnswer, "a decoder alone (--model gpt)", "continues a text", asked="how it begins", around="sep"
+    ),
+    "masked": Kind(
+        BlanksAnswer, "places (--model roberta)", "fills the blanks of a text", "blocks", around="cls"
+    ),
     "masked+next": Kind(
-        PairedBlanksAnswer, "places, a pool and a head (--model bert)",
-        "fills the blanks of a text and says whether one text follows another", "pairs", around="cls",
+        PairedBlanksAnswer,
+        "places, a pool and a head (--model bert)",
+        "fills the blanks of a text and says whether one text follows another",
+        "pairs",
+        around="cls",
     ),
     "blank": Kind(
-        EverywhereAnswer, "places over an encoder of kind both-ways (--model blank-bilstm)",
+        EverywhereAnswer,
+        "places over an encoder of kind both-ways (--model blank-bilstm)",
         "finds each word of a text from all around it",
     ),
     "both-ways": Kind(
-        EverywhereAnswer, "places over an encoder of kind both-ways (--model elmo)",
+        EverywhereAnswer,
+        "places over an encoder of kind both-ways (--model elmo)",
         "finds each word of a text from each of its sides",
     ),
     "denoise": Kind(
-        RepairAnswer, "an input, an encoder and a decoder (--model bart)", "repairs a text", "blocks", "the [MASK] was late",
+        RepairAnswer,
+        "an input, an encoder and a decoder (--model bart)",
+        "repairs a text",
+        "blocks",
+        "the [MASK] was late",
     ),
-}    # fmt: skip
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,35 +89,40 @@ class Pretrain(TaskConfig, kind="pretrain"):
     """Learning from text without labels."""
 
     objective: Objective = "masked"
-    """What is learnt: causal (what comes next), masked (BERT's blanks), masked+next (and whether two segments follow each
-    other), blank (each word from all around it), both-ways (from each side apart, as ELMo), denoise (repair, as BART)."""
+    """What is learnt: causal (what comes next), masked (BERT's blanks), masked+next (and whether two segments
+    follow each other), blank (each word from all around it), both-ways (from each side apart, as ELMo),
+    denoise (repair, as BART)."""
     flow: Flow | None = None
-    """text: all files are one running text, in which a blank line ends a document. rows: each row, or line, is a document.
+    """text: all files are one running text, in which a blank line ends a document. rows: each row, or line,
+    is a document.
     Empty: text for .txt files, rows for tables."""
     context: Positive = 128
     """Tokens that are seen at once, [CLS] and [SEP] included."""
     masking: Share = 0.15
-    """Share of the tokens that are hidden: of masked, what has to be found; of denoise, what noise takes away."""
+    """Share of the tokens that are hidden: of masked, what has to be found; of denoise, what noise takes
+    away."""
     whole_words: bool = False
     """Mask all tokens of a word, or none."""
     next_weight: NotNegative = 1.0
     """Weight of the question whether two segments follow each other."""
     halves_weight: NotNegative = 0.0
-    """Weight of a contrastive loss between the two halves of a text: which second half belongs to which first half, among
-    those of the batch. For masked, blank and both-ways."""
+    """Weight of a contrastive loss between the two halves of a text: which second half belongs to which first
+    half, among those of the batch. For masked, blank and both-ways."""
     noises: tuple[Noise, ...] = ("infill", "permute")
-    """What spoils a text for denoise: infill (spans become one mask), mask (single tokens), delete, permute (sentences)."""
+    """What spoils a text for denoise: infill (spans become one mask), mask (single tokens), delete, permute
+    (sentences)."""
     span: PositiveFloat = 3.0
     """Mean length of the spans of infill."""
     sampled: Positive | None = None
-    """Tokens that the loss compares each answer with while training, an estimate; empty: all of the vocabulary."""
+    """Tokens that the loss compares each answer with while training, an estimate; empty: all of the
+    vocabulary."""
 
     example: ClassVar[str] = "the [MASK] was"
     data_example: ClassVar[str] = "texts.txt"
     default: ClassVar[str] = "roberta"
     published: ClassVar = pretrain_presets.PUBLISHED
     passes: ClassVar = ((2_000, 40), (10_000, 20), (100_000, 10), (1_000_000, 4), (rules.ENDLESS, 1))
-    stretch: ClassVar[float] = 8.0    # rows may be sentences or books, so their number says little
+    stretch: ClassVar[float] = 8.0  # rows may be sentences or books, so their number says little
     goes_on: ClassVar[bool] = True
     presets = staticmethod(pretrain_presets.presets)
 
@@ -111,7 +130,9 @@ class Pretrain(TaskConfig, kind="pretrain"):
         if self.context < 8:
             raise ValueError(f"context: {self.context} is too short; give at least 8.")
         if self.halves_weight and self.objective not in ("masked", "blank", "both-ways"):
-            raise ValueError(f"halves_weight: {self.objective} does not ask which halves belong together; set it to 0.")
+            raise ValueError(
+                f"halves_weight: {self.objective} does not ask which halves belong together; set it to 0."
+            )
         if self.objective == "denoise" and not self.noises:
             raise ValueError("noises is empty; denoise needs at least one, for instance noises: [infill].")
 
@@ -128,13 +149,19 @@ class Pretrain(TaskConfig, kind="pretrain"):
         return self.context
 
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
-        return [DocumentsField(flow_of(self.flow, data, learnt), self.context, pairs=self.objective == "masked+next")]
+        return [
+            DocumentsField(
+                flow_of(self.flow, data, learnt), self.context, pairs=self.objective == "masked+next"
+            )
+        ]
 
     def answer(self, known: Known) -> Answer:
         [text] = known.fields
         assert isinstance(text, DocumentsField)
         noises = Noises(self.masking, self.whole_words, self.noises, self.span)
-        learning = Learning(objective=self.objective, context=self.context, noises=noises, sampled=self.sampled)
+        learning = Learning(
+            objective=self.objective, context=self.context, noises=noises, sampled=self.sampled
+        )
         return self.kind_of.answer(known, text, learning)
 
     def baselines(self) -> Sequence[type[Baseline]]:
@@ -146,7 +173,8 @@ class Pretrain(TaskConfig, kind="pretrain"):
     def objectives(self, model: ModelConfig) -> Weighted:
         writes, fills = model.decoder is not None, model.places is not None
         fits = {
-            "causal": writes and model.input is None, "denoise": writes and model.input is not None,
+            "causal": writes and model.input is None,
+            "denoise": writes and model.input is not None,
             "masked+next": fills and model.head is not None,
         }.get(self.objective, fills and model.head is None)
         if not fits:
@@ -169,13 +197,21 @@ class Pretrain(TaskConfig, kind="pretrain"):
         encoder, places = model.encoder, model.places
         if not (isinstance(encoder, BothWays) and encoder.hides):
             raise UserError(
-                what=f'task.objective is "{self.objective}", but model.encoder shows each position its own word.',
+                what=(
+                    f'task.objective is "{self.objective}", but model.encoder shows each position its own'
+                    " word."
+                ),
                 why="A model that is shown the answer learns to copy it.",
-                fix="Set model.encoder.kind=both-ways and model.encoder.hides=true; or task.objective=masked.",
+                fix=(
+                    "Set model.encoder.kind=both-ways and model.encoder.hides=true; or task.objective=masked."
+                ),
             )
         if isinstance(places, Vocabulary) and places.halves != (self.objective == "both-ways"):
             raise UserError(
-                what=f'task.objective is "{self.objective}", but model.places.halves is {str(places.halves).lower()}.',
+                what=(
+                    f'task.objective is "{self.objective}", but model.places.halves is'
+                    f" {str(places.halves).lower()}."
+                ),
                 why="both-ways: each direction answers by itself. blank: they answer together.",
                 fix=f"Set model.places.halves={'true' if self.objective == 'both-ways' else 'false'}.",
             )
@@ -190,42 +226,65 @@ class Pretrain(TaskConfig, kind="pretrain"):
         score = 'run.score(["a text of yours"])[0].perplexity'
         asks = {
             "causal": ('seqlab predict . "how it begins" decode.temperature=0.5 decode.seed=1',),
-            "masked+next": ("seqlab predict . $'a text\\tthe next one'", 'seqlab predict . "a text of yours" --embed --json'),
+            "masked+next": (
+                "seqlab predict . $'a text\\tthe next one'",
+                'seqlab predict . "a text of yours" --embed --json',
+            ),
             "denoise": ('seqlab predict . "a text of yours" --embed --json',),
-        }.get(self.objective, (
-            'seqlab predict . "a text of yours" --score', 'seqlab predict . "a text of yours" --embed --json',
-        ))
+        }.get(
+            self.objective,
+            (
+                'seqlab predict . "a text of yours" --score',
+                'seqlab predict . "a text of yours" --embed --json',
+            ),
+        )
         says = {
             "causal": ('run.score(["a text of yours"])    # perplexity, bits per character',),
             "masked+next": (
-                'run.predict([("a text", "the next one")])[0].label', 'run.embed(["a text of yours"])[0].vector',
+                'run.predict([("a text", "the next one")])[0].label',
+                'run.embed(["a text of yours"])[0].vector',
             ),
             "denoise": ('run.embed(["a text of yours"])[0].vector',),
-        }.get(self.objective, (f"{score}    # a pseudo-perplexity", 'run.embed(["a text of yours"])[0].vector'))
+        }.get(
+            self.objective, (f"{score}    # a pseudo-perplexity", 'run.embed(["a text of yours"])[0].vector')
+        )
         field = "blanks" if "[MASK]" in kind.asked and self.objective != "denoise" else "text"
         return Words(
-            purpose=f"{kind.does}; it is meant to be put under other tasks", counted="characters", scored=kind.scored,
-            worst=self._worst(), when_behind="train longer",    # nobody puts n-grams under another task
+            purpose=f"{kind.does}; it is meant to be put under other tasks",
+            counted="characters",
+            scored=kind.scored,
+            worst=self._worst(),
+            when_behind="train longer",  # nobody puts n-grams under another task
             shell=(f'seqlab predict . "{kind.asked}"', *asks, "seqlab evaluate . more.txt"),
-            explain=f'seqlab explain . "{"a text of yours" if writes else kind.asked}" --out map.html\n'
-            "seqlab train classify reviews.csv --from .",
+            explain=(
+                f'seqlab explain . "{"a text of yours" if writes else kind.asked}" --out map.html\n'
+                "seqlab train classify reviews.csv --from ."
+            ),
             python=(f'run.predict(["{kind.asked}"])[0].{field}', *says),
             limits=(
-                "What it writes or fills in is likely, not true: it knows how texts go, not what is the case.",
-                "Its vectors tell texts apart roughly. For a task of your own, put it under that task with --from and a few "
-                "labels.",
+                (
+                    "What it writes or fills in is likely, not true: it knows how texts go, not what is the"
+                    " case."
+                ),
+                (
+                    "Its vectors tell texts apart roughly. For a task of your own, put it under that task"
+                    " with --from and a few labels."
+                ),
             ),
-        )    # fmt: skip
+        )
 
     def _worst(self) -> WorstTable:
         if self.objective in ("masked", "masked+next"):
             return WorstTable(
-                "The mistakes it is surest of", ("text", "meant", "said", "sure of it"),
-                "Of the first blocks that were scored. The missing piece is a word or a part of one; what it says is often as "
-                "right.",
+                "The mistakes it is surest of",
+                ("text", "meant", "said", "sure of it"),
+                "Of the first blocks that were scored. The missing piece is a word or a part of one; what it"
+                " says is often as right.",
             )
         if self.objective == "denoise":
             return WorstTable(
-                "What it repaired worst", ("text", "nats per piece"), "By the loss over the whole block, which it read spoilt."
+                "What it repaired worst",
+                ("text", "nats per piece"),
+                "By the loss over the whole block, which it read spoilt.",
             )
         return WorstTable("What surprised it most", ("sentence", "bits per character"), SURPRISING, digits=2)

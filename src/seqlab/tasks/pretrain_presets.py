@@ -1,4 +1,5 @@
-"""The presets of `pretrain`: the published families in sizes for a CPU and, by name, in their published sizes."""
+"""The presets of `pretrain`: the published families in sizes for a CPU and, by name, in their published
+sizes."""
 
 from __future__ import annotations
 
@@ -7,8 +8,14 @@ from seqlab.config import Tree
 from seqlab.tasks.task import Size
 
 PUBLISHED = {
-    "bert-base": 30_522, "bert-large": 30_522, "roberta-base": 50_265, "roberta-large": 50_265,
-    "gpt-1": 40_478, "gpt-2-small": 50_257, "bart-base": 50_265, "bart-large": 50_265,
+    "bert-base": 30_522,
+    "bert-large": 30_522,
+    "roberta-base": 50_265,
+    "roberta-large": 50_265,
+    "gpt-1": 40_478,
+    "gpt-2-small": 50_257,
+    "bart-base": 50_265,
+    "bart-large": 50_265,
 }
 """Symbols of the published vocabularies, for `inspect` without data."""
 
@@ -18,15 +25,21 @@ def presets(size: Size) -> dict[str, Tree]:
     minutes = size.planned
     width, drop = rules.body_width(minutes), rules.body_dropout(minutes)
     layer = {
-        "kind": "transformer", "layers": 4, "heads": 4, "feed_forward": 4 * width, "activation": "gelu",
-        "positions": {"kind": "rotary"}, "dropout": drop,
+        "kind": "transformer",
+        "layers": 4,
+        "heads": 4,
+        "feed_forward": 4 * width,
+        "activation": "gelu",
+        "positions": {"kind": "rotary"},
+        "dropout": drop,
     }
     tokens = {"kind": "tokens", "width": width, "scale": width**-0.5}
     dropped = tokens | {"dropout": rules.dropout(size.passes, rules.EARLY)}
     nothing: Tree = {"input": None, "encoder": None, "pool": None, "head": None}
     words = {"kind": "vocabulary"}
     linear = {"kind": "vocabulary", "transform": "linear", "bias": True}
-    # As published: the state of [CLS] judges pairs. With rotary positions it is late to learn that (benchmarks/recipes.md).
+    # As published: the state of [CLS] judges pairs. With rotary positions it is late to learn that
+    # (benchmarks/recipes.md).
     placed = layer | {"positions": {"kind": "learned", "length": 512}}
     first, judged = {"kind": "first"}, {"kind": "linear", "hidden": [width], "activation": "tanh"}
 
@@ -50,19 +63,22 @@ def presets(size: Size) -> dict[str, Tree]:
     smaller = rules.pretraining_batch(minutes, short=1024)
     blocks = {"rate": rate, "batch_tokens": batch}
     blank = {
-        "task": everywhere("blank", 128), "model": filling(dropped, two_ways(1), linear),
+        "task": everywhere("blank", 128),
+        "model": filling(dropped, two_ways(1), linear),
         "training": {"rate": 6e-3, "batch_tokens": batch},
     }
     table: dict[str, Tree] = {
         "bert": {
             "task": task("masked+next", 128),
-            "model": filling(tokens, placed, words) | {"pool": first, "head": judged}, "training": blocks,
+            "model": filling(tokens, placed, words) | {"pool": first, "head": judged},
+            "training": blocks,
         },
         "roberta": {"task": task("masked", 256), "model": filling(tokens, layer, words), "training": blocks},
         "gpt": {
             "task": everywhere("causal", rules.context(minutes, 128, 256)),
             "model": nothing | {"decoder": writing(4)},
-            "training": {"rate": rate, "batch_tokens": smaller}, "decode": rules.drawing(),
+            "training": {"rate": rate, "batch_tokens": smaller},
+            "decode": rules.drawing(),
         },
         "elmo": {
             "task": everywhere("both-ways", rules.context(minutes, 64, 128)),
@@ -97,8 +113,15 @@ def _published() -> dict[str, Tree]:
 
 def _layers(width: int, layers: int, heads: int, positions: Tree, **more: object) -> Tree:
     return {
-        "kind": "transformer", "layers": layers, "heads": heads, "feed_forward": 4 * width, "activation": "gelu",
-        "scale_embedding": False, "positions": positions, "norm": "post", **more,
+        "kind": "transformer",
+        "layers": layers,
+        "heads": heads,
+        "feed_forward": 4 * width,
+        "activation": "gelu",
+        "scale_embedding": False,
+        "positions": positions,
+        "norm": "post",
+        **more,
     }
 
 
@@ -109,16 +132,25 @@ def _bert(width: int, layers: int, heads: int, context: int, offset: int, follow
     tokens = {"kind": "tokens", "width": width, "scale": 0.02}
     places = {"kind": "vocabulary", "epsilon": epsilon}
     head = {"kind": "linear", "hidden": [width], "activation": "tanh"} if following else None
-    model = {"input": tokens, "encoder": encoder, "pool": {"kind": "first"} if following else None, "head": head}
+    model = {
+        "input": tokens,
+        "encoder": encoder,
+        "pool": {"kind": "first"} if following else None,
+        "head": head,
+    }
     return {
-        "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}}, "model": model | {"places": places, "decoder": None},
+        "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}},
+        "model": model | {"places": places, "decoder": None},
         "task": {"objective": "masked+next" if following else "masked", "context": context},
         "training": {"rate": 1e-4, "batch_tokens": 8 * context, "warmup": 0.01},
     }
 
 
 def _gpt(width: int, layers: int, heads: int, context: int, norm: str) -> Tree:
-    body = _layers(width, layers, heads, {"kind": "learned", "length": context}) | {"norm": norm, "activation": "gelu-tanh"}
+    body = _layers(width, layers, heads, {"kind": "learned", "length": context}) | {
+        "norm": norm,
+        "activation": "gelu-tanh",
+    }
     decoder = {"kind": "causal", "width": width, "body": body}
     return {
         "data": {"tokens": {"kind": "bpe", "vocabulary": 32_000}},
@@ -130,7 +162,9 @@ def _gpt(width: int, layers: int, heads: int, context: int, norm: str) -> Tree:
 
 
 def _bart(width: int, layers: int, heads: int) -> Tree:
-    layer = _layers(width, layers, heads, {"kind": "learned", "length": 1024, "offset": 2}, embedding_norm=True)
+    layer = _layers(
+        width, layers, heads, {"kind": "learned", "length": 1024, "offset": 2}, embedding_norm=True
+    )
     tokens = {"kind": "tokens", "width": width, "scale": 0.02}
     decoder = {"kind": "causal", "width": width, "body": layer}
     return {

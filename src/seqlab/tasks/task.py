@@ -1,7 +1,9 @@
-"""What a task is: the fields that are read and answered, what is learnt, and the words for it. Read this file first.
+"""What a task is: the fields that are read and answered, what is learnt, and the words for it. Read this file
+first.
 
-A task is a declaration. What every task needs is written once: files are looked at and made ready in prepare.py, a run
-predicts, evaluates and explains in run.py, and the report lays out what the task's words say.
+A task is a declaration. What every task needs is written once: files are looked at and made ready in
+prepare.py, a run predicts, evaluates and explains in run.py, and the report lays out what the task's words
+say.
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ class TaskConfig(Variant):
     stretch: ClassVar[float] = rules.STRETCH
     """So many times its usual passes over the data are made at the most, where the budget is in minutes."""
     goes_on: ClassVar[bool] = False
-    """Whether a body that is put under it brings all of its model and its task along, to go on learning the same."""
+    """Whether a body that is put under it brings all of its model and its task along, to go on learning the
+    same."""
 
     @staticmethod
     @abstractmethod
@@ -133,15 +136,18 @@ class TaskConfig(Variant):
 
     @classmethod
     def adopt(cls, source: TrainedRun, parts: str) -> Tree:
-        """The settings with which the body of a trained run is put under this task (`parts`: what of it is to be taken)."""
+        """The settings with which the body of a trained run is put under this task (`parts`: what of it is to
+        be taken)."""
         raise UserError(
-            what=f"--from can't be used with {cls.kind}.", why="The task has no place for a body.",
+            what=f"--from can't be used with {cls.kind}.",
+            why="The task has no place for a body.",
             fix="Leave --from out.",
         )
 
     @property
     def around(self) -> str:
-        """What stood around a text that its models read, as data.marks calls it: it comes along where a body goes."""
+        """What stood around a text that its models read, as data.marks calls it: it comes along where a body
+        goes."""
         return "none"
 
     @property

@@ -1,4 +1,5 @@
-"""The task `translate`: a text for a text. From one language to another, from spelling to sound, from question to answer."""
+"""The task `translate`: a text for a text. From one language to another, from spelling to sound, from
+question to answer."""
 
 from __future__ import annotations
 
@@ -37,15 +38,24 @@ class Translate(TaskConfig, kind="translate"):
     joint: bool | None = None
     """One vocabulary for both sides; empty: unless data.target_tokens says how the written side is cut."""
     open_ends: Probability = 0.05
-    """Share of the sources, others in every epoch, that are learnt without the full stop at their end: many people type none."""
+    """Share of the sources, others in every epoch, that are learnt without the full stop at their end: many
+    people type none."""
     metric: Literal["bleu", "chrf", "errors"] = "bleu"
-    """What decides which weights are best. errors: wrong tokens between spaces, for targets such as sounds."""
+    """What decides which weights are best. errors: wrong tokens between spaces, for targets such as
+    sounds."""
 
     example: ClassVar[str] = "I am a student"
     data_example: ClassVar[str] = "train.en,train.fr"
     default: ClassVar[str] = "transformer"
-    passes: ClassVar = ((3_000, 60), (10_000, 40), (50_000, 20), (200_000, 10), (1_000_000, 4), (rules.ENDLESS, 2))
-    stretch: ClassVar[float] = 6.0    # dropout grows with the passes
+    passes: ClassVar = (
+        (3_000, 60),
+        (10_000, 40),
+        (50_000, 20),
+        (200_000, 10),
+        (1_000_000, 4),
+        (rules.ENDLESS, 2),
+    )
+    stretch: ClassVar[float] = 6.0  # dropout grows with the passes
     presets = staticmethod(translate_presets.presets)
 
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
@@ -83,8 +93,14 @@ class Translate(TaskConfig, kind="translate"):
         if model.decoder is None:
             raise UserError(
                 what="model.decoder is empty.",
-                why=f"{self.kind} writes a text, and what writes is a decoder; a pool and a head give one answer a row.",
-                fix="Set model.decoder.kind=causal and leave model.pool and model.head empty, or choose --model transformer",
+                why=(
+                    f"{self.kind} writes a text, and what writes is a decoder; a pool and a head give one"
+                    " answer a row."
+                ),
+                fix=(
+                    "Set model.decoder.kind=causal and leave model.pool and model.head empty, or choose"
+                    " --model transformer"
+                ),
             )
         if model.input is None or model.input.reads != "tokens":
             raise UserError(
@@ -106,7 +122,8 @@ class Translate(TaskConfig, kind="translate"):
         if "input" not in tree and "decoder" not in tree:
             raise UserError(
                 what=f'transfer.parts is "{parts}", but {source.folder} has no {parts}.',
-                why=f"It only {'reads' if source.reads else 'writes'}.", fix="Set transfer.parts=all.",
+                why=f"It only {'reads' if source.reads else 'writes'}.",
+                fix="Set transfer.parts=all.",
             )
         width = model.input.width if isinstance(model.input, Tokens) else getattr(model.decoder, "width", 0)
         tree.setdefault("decoder", {"width": width})
@@ -116,12 +133,18 @@ class Translate(TaskConfig, kind="translate"):
 
     def words(self, answer: Answer) -> Words:
         return Words(
-            purpose="writes a text for a text", counted="pairs", scored="texts", needs_maps=True,
+            purpose="writes a text for a text",
+            counted="pairs",
+            scored="texts",
+            needs_maps=True,
             written=f"Each was written with decode.beam={answer.known.decode.beam}.",
             worst=WorstTable(
-                "The worst translations", ("source", "meant", "said", "chrF"),
-                "By chrF of the single text. Often these are mistakes in the data, or right in other words: worth reading first.",
-                digits=1, wide=True,
+                "The worst translations",
+                ("source", "meant", "said", "chrF"),
+                "By chrF of the single text. Often these are mistakes in the data, or right in other words:"
+                " worth reading first.",
+                digits=1,
+                wide=True,
             ),
             shell=(
                 'seqlab predict . "a text of yours"',
@@ -132,8 +155,10 @@ class Translate(TaskConfig, kind="translate"):
             python=('run.predict(["a text of yours"])[0].text',),
             limits=(
                 "It writes something for any text, also for one in a language that it has never read.",
-                "It can leave out, add or turn round what the source says, and still read well: have what matters checked by a "
-                "person.",
+                (
+                    "It can leave out, add or turn round what the source says, and still read well: have what"
+                    " matters checked by a person."
+                ),
                 "Longer texts than those it was trained on come out poorly: give their sentences one by one.",
             ),
-        )    # fmt: skip
+        )

@@ -1,4 +1,5 @@
-"""The presets of `translate`: recurrent, convolutional and Transformer models, sized by the data and the minutes."""
+"""The presets of `translate`: recurrent, convolutional and Transformer models, sized by the data and the
+minutes."""
 
 from __future__ import annotations
 
@@ -25,7 +26,12 @@ def presets(size: Size) -> dict[str, Tree]:
         return {"input": tokens, "encoder": encoder, "pool": None, "head": None, "decoder": written}
 
     def attending(kind: str, **settings: object) -> Tree:
-        return {"kind": "attending", "body": {"kind": kind, "width": writing}, "output_dropout": drop, **settings}
+        return {
+            "kind": "attending",
+            "body": {"kind": kind, "width": writing},
+            "output_dropout": drop,
+            **settings,
+        }
 
     batch = rules.translation_batch(size.planned)
     training: Tree = {"rate": rules.translation_rate(width), "batch_tokens": batch}
@@ -35,7 +41,15 @@ def presets(size: Size) -> dict[str, Tree]:
     return {
         "lstm": {"data": data, "model": model(both, unseeing), "training": recurrent},
         "lstm-attention": {"data": data, "model": model(both, attending("lstm")), "training": recurrent},
-        "gru-attention": {"data": data, "model": model(both | {"kind": "gru"}, attending("gru")), "training": recurrent},
+        "gru-attention": {
+            "data": data,
+            "model": model(both | {"kind": "gru"}, attending("gru")),
+            "training": recurrent,
+        },
         "cnn-attention": {"data": data, "model": model(conv, attending("lstm")), "training": recurrent},
-        "transformer": {"data": data, "model": model(layer, {"kind": "causal", "body": layer}), "training": training},
+        "transformer": {
+            "data": data,
+            "model": model(layer, {"kind": "causal", "body": layer}),
+            "training": training,
+        },
     }

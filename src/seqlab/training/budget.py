@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 class Budget:
     """Steps alone decide when `minutes` is empty, so that a run can be repeated bit for bit.
 
-    With `minutes`, the clock starts with the process and what is left after the reserve (the last validation, saving,
-    the report) is for training; `steps` is then the most that make sense for the data.
+    With `minutes`, the clock starts with the process and what is left after the reserve (the last validation,
+    saving, the report) is for training; `steps` is then the most that make sense for the data.
     """
 
     steps: int
     minutes: float | None = None
     started: float = field(default_factory=time.monotonic)
-    """When the process started, on the monotonic clock; earlier sessions of a resumed run are taken off it."""
+    """When the process started, on the monotonic clock; earlier sessions of a resumed run are taken off
+    it."""
     reserve: float = 5.0
     """Seconds kept for what comes after the last step."""
     scorings: float = 2.0

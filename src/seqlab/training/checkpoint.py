@@ -1,8 +1,8 @@
 """The state of a stopped run: everything that makes the next step what it would have been.
 
-`resume/step-N/` holds `state.safetensors` (weights, averaged weights, optimiser, random state) and `state.json`
-(counters, data position). `resume/manifest.json` names the folder to trust and the hash of its files, and is
-replaced last: a kill at any moment leaves the old state or the new one, never a mixture.
+`resume/step-N/` holds `state.safetensors` (weights, averaged weights, optimiser, random state) and
+`state.json` (counters, data position). `resume/manifest.json` names the folder to trust and the hash of its
+files, and is replaced last: a kill at any moment leaves the old state or the new one, never a mixture.
 `resume/good/` holds in the same way the state at the last validation that went well, for a run that diverges.
 """
 
@@ -30,7 +30,11 @@ def save_weights(model: nn.Module, path: Path) -> None:
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
     """All weights by name; a matrix with several names (tied embeddings) once, under the first of them."""
     first = first_names(model)
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items() if first[name] == name}
+    return {
+        name: tensor.detach().cpu().contiguous()
+        for name, tensor in model.state_dict().items()
+        if first[name] == name
+    }
 
 
 def fill(model: nn.Module, weights: dict[str, Tensor]) -> None:
@@ -41,7 +45,9 @@ def fill(model: nn.Module, weights: dict[str, Tensor]) -> None:
 def first_names(model: nn.Module) -> dict[str, str]:
     """For each name in the model's state the first name that its tensor has."""
     first: dict[int, str] = {}
-    return {name: first.setdefault(id(tensor), name) for name, tensor in model.state_dict(keep_vars=True).items()}
+    return {
+        name: first.setdefault(id(tensor), name) for name, tensor in model.state_dict(keep_vars=True).items()
+    }
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -56,7 +62,9 @@ def load_weights(model: nn.Module, path: Path) -> None:
             fix=f"If training was stopped: seqlab train --resume {path.parent}",
         ) from None
     except (SafetensorError, OSError) as error:
-        raise UserError(what=f"{path} is damaged: {error}.", why="The weights can't be read.", fix=fix) from None
+        raise UserError(
+            what=f"{path} is damaged: {error}.", why="The weights can't be read.", fix=fix
+        ) from None
     wanted = {name: tuple(tensor.shape) for name, tensor in weights_of(model).items()}
     found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     if wanted != found:
@@ -78,7 +86,9 @@ class Checkpoints:
 
     def save(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
         name = f"step-{counters['step']:08d}"
-        while (self.folder / name).exists():    # the state to trust is never touched before the manifest names another
+        while (
+            self.folder / name
+        ).exists():  # the state to trust is never touched before the manifest names another
             name += "-again"
         beside, final = self.folder / f".{name}.part", self.folder / name
         with disk_trouble(f"the state in {self.folder} could not be saved"):
@@ -117,7 +127,10 @@ class Checkpoints:
             raise UserError(
                 what=f"The state in {self.folder} is damaged: {error}.",
                 why="Going on from it would not give the run that was stopped.",
-                fix=f"Remove {self.folder} and resume again: training then starts anew from the stored settings.",
+                fix=(
+                    f"Remove {self.folder} and resume again: training then starts anew from the stored"
+                    " settings."
+                ),
             ) from None
 
 
@@ -130,9 +143,15 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer, names: dict[Tensor, str]
     }
 
 
-def restore_optimiser(optimiser: torch.optim.Optimizer, names: dict[Tensor, str], tensors: dict[str, Tensor]) -> None:
+def restore_optimiser(
+    optimiser: torch.optim.Optimizer, names: dict[Tensor, str], tensors: dict[str, Tensor]
+) -> None:
     optimiser.state.clear()
     for parameter, name in names.items():
-        kinds = [key.split(".", 2)[1] for key in tensors if key.startswith("optimiser.") and key.split(".", 2)[2] == name]
+        kinds = [
+            key.split(".", 2)[1]
+            for key in tensors
+            if key.startswith("optimiser.") and key.split(".", 2)[2] == name
+        ]
         if kinds:
             optimiser.state[parameter] = {kind: tensors[f"optimiser.{kind}.{name}"].clone() for kind in kinds}

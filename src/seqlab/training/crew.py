@@ -1,4 +1,5 @@
-"""Several threads that share one training step: each takes some of its rows, and their gradients are added up."""
+"""Several threads that share one training step: each takes some of its rows, and their gradients are added
+up."""
 
 from __future__ import annotations
 
@@ -19,12 +20,14 @@ WORKER_TOKENS = 192
 
 
 class Crew:
-    """Replicas of a model, one a worker, whose weights are the same memory; each has gradients and chance of its own.
+    """Replicas of a model, one a worker, whose weights are the same memory; each has gradients and chance of
+    its own.
 
-    For small models on a CPU, workers with one thread each beat one worker with all threads, unless batches are small,
-    and other processes slow them down less (benchmarks/recipes.md). Torch lets go of the interpreter while it computes,
-    so threads will do, and nothing has to be sent between processes. A loss is a sum over rows, so the gradient does not
-    depend on how they were shared out (beyond rounding, and beyond what dropout draws). A crew of one is the model itself.
+    For small models on a CPU, workers with one thread each beat one worker with all threads, unless batches
+    are small, and other processes slow them down less (benchmarks/recipes.md). Torch lets go of the
+    interpreter while it computes, so threads will do, and nothing has to be sent between processes. A loss is
+    a sum over rows, so the gradient does not depend on how they were shared out (beyond rounding, and beyond
+    what dropout draws). A crew of one is the model itself.
     """
 
     def __init__(self, model: nn.Module, workers: int, seed: int) -> None:
@@ -56,7 +59,8 @@ class Crew:
             replica.train()
 
     def work(self, batches: Sequence[Batch], one: Callable[[nn.Module, Batch], float]) -> float:
-        """`one` takes a replica and a batch, adds to the replica's gradients and gives the loss. All losses added up."""
+        """`one` takes a replica and a batch, adds to the replica's gradients and gives the loss. All losses
+        added up."""
         if self.workers == 1:
             return sum(one(self.model, batch) for batch in batches)
         assert self.pool is not None, "a crew works `with crew.at_work()`"

@@ -1,4 +1,5 @@
-"""How fast each layer of a pretrained body learns: frozen, slower the deeper it lies, or let loose one after the other."""
+"""How fast each layer of a pretrained body learns: frozen, slower the deeper it lies, or let loose one after
+the other."""
 
 from __future__ import annotations
 
@@ -25,23 +26,27 @@ class TransferConfig:
     parts: Literal["all", "encoder", "decoder"] = "all"
     """What translate takes of it: all that fits, what reads, or what writes."""
     freeze: Count | Literal["all"] = 0
-    """Layers that stay as they are, counted from the bottom; the vectors of the tokens go with the first. all: the whole body."""
+    """Layers that stay as they are, counted from the bottom; the vectors of the tokens go with the first.
+    all: the whole body."""
     rate_decay: Share = 1.0
-    """Each layer learns at so much of the rate of the one above it (discriminative rates); 1: all at the same."""
+    """Each layer learns at so much of the rate of the one above it (discriminative rates); 1: all at the
+    same."""
     unfreeze: Share = 0.0
     """Share of the run in which layers are let loose one by one, from the top down; 0: all from the start."""
 
 
 @dataclass(frozen=True)
 class Layering:
-    """The depth of each weight: 0 for what is new, 1 for the top layer of the body, the most for the vectors of its tokens."""
+    """The depth of each weight: 0 for what is new, 1 for the top layer of the body, the most for the vectors
+    of its tokens."""
 
     depths: dict[str, int] = field(default_factory=dict)
     config: TransferConfig = TransferConfig()
 
     @staticmethod
     def of(model: nn.Module, taken: Collection[str], config: TransferConfig) -> Layering:
-        """Depths of the weights of a model, those in `taken` being its pretrained body. Frozen ones no longer learn."""
+        """Depths of the weights of a model, those in `taken` being its pretrained body. Frozen ones no longer
+        learn."""
         layers = 1 + max((layer_of(name) for name in taken), default=-1)
         known = set(taken)
         names = [name for name, _ in model.named_parameters()]
@@ -70,7 +75,8 @@ class Layering:
 
 
 def layer_of(name: str, top: int = 0) -> int:
-    """The number of the layer that a weight belongs to: −1 for the vectors of tokens, `top` for what is above all layers."""
+    """The number of the layer that a weight belongs to: −1 for the vectors of tokens, `top` for what is above
+    all layers."""
     if found := _LAYER.search(f".{name}"):
         return int(found[1])
     return -1 if any(part in f"{name}." for part in _BELOW) or name.endswith("positions.table") else top

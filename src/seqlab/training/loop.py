@@ -1,4 +1,5 @@
-"""The training loop: take steps, validate the averaged weights, keep the best, be ready to stop at any moment."""
+"""The training loop: take steps, validate the averaged weights, keep the best, be ready to stop at any
+moment."""
 
 from __future__ import annotations
 
@@ -26,7 +27,14 @@ from seqlab.memory import keep_big_blocks
 from seqlab.parts import Batch, Objective, Output, State
 from seqlab.report.evaluate import duration
 from seqlab.training.budget import Budget
-from seqlab.training.checkpoint import Checkpoints, fill, optimiser_tensors, restore_optimiser, save_weights, weights_of
+from seqlab.training.checkpoint import (
+    Checkpoints,
+    fill,
+    optimiser_tensors,
+    restore_optimiser,
+    save_weights,
+    weights_of,
+)
 from seqlab.training.crew import Crew
 from seqlab.training.layering import Layering
 from seqlab.training.optim import Average, Decay, Kind, make_optimiser, rate_factor
@@ -36,13 +44,15 @@ from seqlab.training.validation import Validation
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How to train. What is left empty follows from the data and the budget, and is filled in for config.yaml."""
+    """How to train. What is left empty follows from the data and the budget, and is filled in for
+    config.yaml."""
 
     minutes: PositiveFloat | None = None
     """Budget in minutes, from the start of the process to its end. One of minutes, epochs, steps."""
     speed: PositiveFloat | None = None
-    """Characters that a second of training leads through. With minutes it says how often the data will be read, which
-    decides dropout; empty: measured by some steps before the run, where the preset depends on it."""
+    """Characters that a second of training leads through. With minutes it says how often the data will be
+    read, which decides dropout; empty: measured by some steps before the run, where the preset depends on
+    it."""
     epochs: PositiveFloat | None = None
     """Budget in passes over the data."""
     steps: Positive | None = None
@@ -54,16 +64,16 @@ class TrainConfig:
     threads: Positive | None = None
     """CPU threads; empty: one a core, or as many as a container may use."""
     workers: Positive | None = None
-    """Threads that share each step, with a part of its rows each; empty: one a CPU thread. 1 for a bag of words, and for
-    models other than Transformers with fewer than 192 tokens of a batch for each. Always 1 on a GPU, and where state is
-    carried or rows are compared with one another."""
+    """Threads that share each step, with a part of its rows each; empty: one a CPU thread. 1 for a bag of
+    words, and for models other than Transformers with fewer than 192 tokens of a batch for each. Always 1 on
+    a GPU, and where state is carried or rows are compared with one another."""
     batch_tokens: Positive | None = None
     """Padded tokens in a batch; rows of like length share one."""
     accumulate: Positive = 1
     """Batches added up before each step."""
     optimiser: Kind = "adamw"
-    """What moves the weights: adamw, or sgd (the rate times the gradient), which suits recurrent models of large vocabularies
-    with a rate of 20 and clip 0.25."""
+    """What moves the weights: adamw, or sgd (the rate times the gradient), which suits recurrent models of
+    large vocabularies with a rate of 20 and clip 0.25."""
     rate: PositiveFloat | None = None
     """Highest learning rate."""
     warmup: Share = 0.05
@@ -71,7 +81,8 @@ class TrainConfig:
     decay: Decay = "linear"
     """How the rate falls after that: linear, cosine or none."""
     weight_decay: NotNegative | None = None
-    """Pull of the matrices towards zero, by this times the rate at each step; empty: 0.01 for adamw, 0 for sgd."""
+    """Pull of the matrices towards zero, by this times the rate at each step; empty: 0.01 for adamw, 0 for
+    sgd."""
     clip: PositiveFloat = 1.0
     """Longest gradient; a longer one is shortened to it."""
     average: Share = 0.1
@@ -152,12 +163,15 @@ class Training:
         self.crew = Crew(model, workers, config.seed)
         self.average = Average(model, config.average)
         self.layering = layering or Layering()
-        self.optimiser = make_optimiser(model, config.rate, config.weight_decay, self.layering, config.optimiser)
+        self.optimiser = make_optimiser(
+            model, config.rate, config.weight_decay, self.layering, config.optimiser
+        )
         self.names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
         self.counters = Counters(threads=torch.get_num_threads(), next_check=1.0 / config.validations)
         self.checkpoints = Checkpoints(folder / "resume")
         self.good = Checkpoints(folder / "resume" / "good")
-        """The state at the last validation that gave finite numbers: retreats do not depend on when we saved."""
+        """The state at the last validation that gave finite numbers: retreats do not depend on when we
+        saved."""
         self.last_save = self.since = time.monotonic()
         self.tokens_before, self.share_before = 0, 0.0
         self.stream: Iterator[tuple[Position, np.ndarray]] | None = None
@@ -165,19 +179,25 @@ class Training:
         """Where the rows of the last batch ended, when the next one goes on from there (truncated BPTT)."""
         self.epoch_batches = len(plan.epoch(0))
 
-    # One run ---------------------------------------------------------------------------------------------------
+    # One run ------------------------------------------------------------------------------------------------
 
     def run(self) -> Counters:
         """Train until the budget is spent or nothing gets better; the best weights are in the folder."""
         counters, budget = self.counters, self.budget
         keep_big_blocks()
         budget.begun = budget.begun or budget.seconds()
-        self.since, self.tokens_before, self.share_before = time.monotonic(), counters.tokens, budget.progress(counters.step)
+        self.since, self.tokens_before, self.share_before = (
+            time.monotonic(),
+            counters.tokens,
+            budget.progress(counters.step),
+        )
         if not self.checkpoints.manifest.exists():
-            self.good.save(*self.state())    # a state to retreat to, from the first step on
+            self.good.save(*self.state())  # a state to retreat to, from the first step on
             self.save()
         with stop_signals() as stopped, self.crew.at_work():
-            while budget.progress(counters.step) < 1.0 and counters.stale < self.config.patience and not stopped:
+            while (
+                budget.progress(counters.step) < 1.0 and counters.stale < self.config.patience and not stopped
+            ):
                 self.take_step()
                 if budget.progress(counters.step) >= counters.next_check:
                     self.check()
@@ -190,7 +210,8 @@ class Training:
             self.save()
             if stopped:
                 raise Stopped(
-                    stopped[0], f"Stopped at step {counters.step}; the state is saved.",
+                    stopped[0],
+                    f"Stopped at step {counters.step}; the state is saved.",
                     fix=f"Go on with: seqlab train --resume {self.folder}",
                 )
         if counters.best_score is None:
@@ -198,7 +219,8 @@ class Training:
         return counters
 
     def take_step(self) -> None:
-        """One update from `accumulate` batches; a step whose gradient is not finite is left out and counted."""
+        """One update from `accumulate` batches; a step whose gradient is not finite is left out and
+        counted."""
         counters, config = self.counters, self.config
         self.crew.train()
         now = self.budget.progress(counters.step)
@@ -206,14 +228,20 @@ class Training:
         for group in self.optimiser.param_groups:
             group["lr"] = rate * self.layering.factor(group["depth"], now)
         taken = self.next_rows(config.accumulate)
-        batches = [self.load(part, (config.seed, epoch)) for epoch, rows in taken for part in self.crew.parts(rows)]
-        counts = [max(1, sum(objective.count(batch) for batch in batches)) for _, objective in self.objectives]
+        batches = [
+            self.load(part, (config.seed, epoch)) for epoch, rows in taken for part in self.crew.parts(rows)
+        ]
+        counts = [
+            max(1, sum(objective.count(batch) for batch in batches)) for _, objective in self.objectives
+        ]
 
         def backward(model: nn.Module, batch: Batch) -> float:
             batch = batch.to(self.device)
             output = self.output(model, batch)
             weighted = zip(self.objectives, counts, strict=True)
-            total = torch.stack([weight * term(output, batch).total / count for (weight, term), count in weighted]).sum()
+            total = torch.stack(
+                [weight * term(output, batch).total / count for (weight, term), count in weighted]
+            ).sum()
             total.backward()
             return float(total.detach())
 
@@ -235,7 +263,8 @@ class Training:
             self.retreat()
 
     def output(self, model: nn.Module, batch: Batch) -> Output:
-        """What the model makes of a batch. Rows that go on in the next batch take their state along, cut off from the past."""
+        """What the model makes of a batch. Rows that go on in the next batch take their state along, cut off
+        from the past."""
         goes_on = self.plan.carries and batch.follows
         output: Output = model(batch, self.carried if goes_on else None)
         if not self.plan.carries:
@@ -255,7 +284,8 @@ class Training:
             yield epoch, rows
 
     def check(self) -> None:
-        """Validate the averaged weights; write the numbers down and keep the weights if they are the best so far."""
+        """Validate the averaged weights; write the numbers down and keep the weights if they are the best so
+        far."""
         counters = self.counters
         began = time.monotonic()
         with self.crew.resting():
@@ -269,7 +299,11 @@ class Training:
         train_loss = counters.loss_total / max(1, counters.loss_count)
         counters.loss_total, counters.loss_count = 0.0, 0
         if better:
-            counters.best_score, counters.best_loss, counters.best_step = found.score, found.loss, counters.step
+            counters.best_score, counters.best_loss, counters.best_step = (
+                found.score,
+                found.loss,
+                counters.step,
+            )
             save_weights(self.average.model, self.folder / "model.safetensors")
         self.write_metrics({"train_loss": train_loss, **found.numbers, "validation_seconds": round(took, 3)})
         shown = "   ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in found.numbers.items())
@@ -281,36 +315,51 @@ class Training:
             self.good.save(*self.state())
 
     def plan_next_check(self, took: float) -> None:
-        """Validations are spread evenly; with a budget in minutes, further apart when they would take over a tenth of it."""
+        """Validations are spread evenly; with a budget in minutes, further apart when they would take over a
+        tenth of it."""
         counters, budget, validations = self.counters, self.budget, self.config.validations
         counters.checked_step = counters.step
-        counters.next_check = (math.floor(budget.progress(counters.step) * validations + 1e-9) + 1) / validations
+        counters.next_check = (
+            math.floor(budget.progress(counters.step) * validations + 1e-9) + 1
+        ) / validations
         if budget.minutes is not None:
             budget.after_validation(took)
             now = budget.progress(counters.step)
             counters.next_check = now + max(1.0 / validations, 10.0 * took / max(budget.room, took))
 
-    # What is written -------------------------------------------------------------------------------------------
+    # What is written ----------------------------------------------------------------------------------------
 
     def write_metrics(self, numbers: dict[str, float]) -> None:
         counters = self.counters
         epoch = counters.epoch + counters.index / self.epoch_batches
-        row: dict[str, Any] = {"step": counters.step, "epoch": round(epoch, 4), "seconds": round(self.budget.seconds(), 2)}
-        row |= {"rate": self.optimiser.param_groups[0]["lr"], "skipped": counters.skipped, "tokens": counters.tokens}
-        row |= {name: value if math.isfinite(value) else None for name, value in numbers.items()}    # JSON has no NaN
+        row: dict[str, Any] = {
+            "step": counters.step,
+            "epoch": round(epoch, 4),
+            "seconds": round(self.budget.seconds(), 2),
+        }
+        row |= {
+            "rate": self.optimiser.param_groups[0]["lr"],
+            "skipped": counters.skipped,
+            "tokens": counters.tokens,
+        }
+        row |= {
+            name: value if math.isfinite(value) else None for name, value in numbers.items()
+        }  # JSON has no NaN
         path = self.folder / METRICS
         with disk_trouble(f"{path} could not be written"), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
     def forget_metrics(self) -> None:
-        """Leave out what was logged after the present step: it will be logged again. A line torn by a kill goes, too."""
+        """Leave out what was logged after the present step: it will be logged again. A line torn by a kill
+        goes, too."""
         path = self.folder / METRICS
         if path.exists():
             lines = path.read_text(encoding="utf-8").splitlines()
             write_text(path, "".join(line + "\n" for line in lines if _step_of(line) <= self.counters.step))
 
     def pace(self) -> str:
-        """Of this session: what an earlier one did, and the reading since, say nothing about the speed now."""
+        """Of this session: what an earlier one did, and the reading since, say nothing about the speed
+        now."""
         share, counters = self.budget.progress(self.counters.step), self.counters
         seconds = max(1e-9, time.monotonic() - self.since)
         gone = max(share - self.share_before, 1e-9)
@@ -322,7 +371,7 @@ class Training:
         loss = f"loss {counters.loss_total / counters.loss_count:.4f}   " if counters.loss_count else ""
         return f"step {counters.step:>6}   {loss}{self.budget.progress(counters.step):4.0%}   {self.pace()}"
 
-    # Stop and go on --------------------------------------------------------------------------------------------
+    # Stop and go on -----------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything that makes the next step what it will be: tensors, and what JSON can hold."""
@@ -335,7 +384,9 @@ class Training:
             tensors["random.device"] = torch.cuda.get_rng_state(self.device)
         tensors |= optimiser_tensors(self.optimiser, self.names)
         if self.carried is not None:
-            tensors |= {f"carried.{name}": tensor.contiguous() for name, tensor in self.carried.moving.items()}
+            tensors |= {
+                f"carried.{name}": tensor.contiguous() for name, tensor in self.carried.moving.items()
+            }
             self.counters.carried = self.carried.done
         return tensors, asdict(self.counters) | {"begun": self.budget.begun, "reserve": self.budget.reserve}
 
@@ -351,10 +402,20 @@ class Training:
         tensors, counters = saved
         try:
             for model, prefix in ((self.model, "model."), (self.average.model, "average.")):
-                fill(model, {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)})
+                fill(
+                    model,
+                    {
+                        name[len(prefix) :]: tensor
+                        for name, tensor in tensors.items()
+                        if name.startswith(prefix)
+                    },
+                )
         except (RuntimeError, KeyError):
             raise UserError(
-                what=f"The state in {checkpoints.folder} does not fit the model of {self.folder / 'config.yaml'}.",
+                what=(
+                    f"The state in {checkpoints.folder} does not fit the model of"
+                    f" {self.folder / 'config.yaml'}."
+                ),
                 why="The settings of the model were changed after the run was started.",
                 fix="Put config.yaml back as it was, or start a new run.",
             ) from None
@@ -363,10 +424,17 @@ class Training:
         self.crew.restore_chance(tensors)
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["random.device"], self.device)
-        self.budget.begun, self.budget.reserve = counters.pop("begun"), max(self.budget.reserve, counters.pop("reserve"))
+        self.budget.begun, self.budget.reserve = (
+            counters.pop("begun"),
+            max(self.budget.reserve, counters.pop("reserve")),
+        )
         self.stream = None
         self.counters.__dict__.update(counters)
-        moving = {name.removeprefix("carried."): tensor for name, tensor in tensors.items() if name.startswith("carried.")}
+        moving = {
+            name.removeprefix("carried."): tensor
+            for name, tensor in tensors.items()
+            if name.startswith("carried.")
+        }
         self.carried = State({}, moving, self.counters.carried) if moving else None
         return True
 
@@ -389,20 +457,31 @@ class Training:
 
     def retreat(self) -> None:
         """Five faulty steps in a row: back to the last good state at half the rate."""
-        retreats, scale, skipped = self.counters.retreats + 1, self.counters.rate_scale / 2, self.counters.skipped
+        retreats, scale, skipped = (
+            self.counters.retreats + 1,
+            self.counters.rate_scale / 2,
+            self.counters.skipped,
+        )
         if retreats > RETREATS or not self.restore(self.good):
             raise self.diverged(f"the loss or its gradient was not a finite number, {skipped} times in all")
         self.counters.retreats, self.counters.rate_scale, self.counters.skipped = retreats, scale, skipped
         self.counters.skipped_in_a_row = 0
         self.forget_metrics()
         self.save()
-        self.progress.say(f"Five steps without a finite gradient: back to step {self.counters.step}, at {scale:g} of the rate.")
+        self.progress.say(
+            f"Five steps without a finite gradient: back to step {self.counters.step}, at {scale:g} of the"
+            " rate."
+        )
 
     def diverged(self, how: str) -> MachineError:
         again = f"Going back to a good state at half the rate, {self.counters.retreats} times, did not help."
         return MachineError(
             what=f"Training diverged: at step {self.counters.step}, {how}.",
-            why=again if self.counters.retreats else "The weights have grown so large that the answers are no numbers.",
+            why=(
+                again
+                if self.counters.retreats
+                else "The weights have grown so large that the answers are no numbers."
+            ),
             fix=f"Try a smaller rate, for instance training.rate={(self.config.rate or 0) / 10:.1g}",
         )
 
@@ -426,7 +505,10 @@ def _tokens(batch: Batch) -> int:
 def forgetting(state: State, share: float = 0.01) -> State:
     """The state with some rows set back to nothing, so that a model also learns to begin."""
     kept = torch.rand(len(next(iter(state.moving.values())))) >= share
-    moving = {name: tensor * kept.view(-1, *[1] * (tensor.dim() - 1)).to(tensor) for name, tensor in state.moving.items()}
+    moving = {
+        name: tensor * kept.view(-1, *[1] * (tensor.dim() - 1)).to(tensor)
+        for name, tensor in state.moving.items()
+    }
     return State(state.fixed, moving, state.done)
 
 
@@ -442,7 +524,7 @@ def stop_signals() -> Iterator[list[int]]:
 
     try:
         before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:    # not the main thread: the caller handles signals
+    except ValueError:  # not the main thread: the caller handles signals
         yield came
         return
     try:

@@ -18,7 +18,8 @@ Kind = Literal["adamw", "sgd"]
 def make_optimiser(
     model: nn.Module, rate: float, weight_decay: float, layering: Layering | None = None, kind: Kind = "adamw"
 ) -> torch.optim.Optimizer:
-    """AdamW or SGD in one fused call. Vectors (biases, norms) are not decayed. Weights of one depth are a group of their own."""
+    """AdamW or SGD in one fused call. Vectors (biases, norms) are not decayed. Weights of one depth are a
+    group of their own."""
     groups: dict[tuple[int, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -37,7 +38,7 @@ def rate_factor(progress: float, warmup: float, decay: Decay) -> float:
     """The share of the full rate at `progress` (0 to 1): up during the warm-up, then down to the end."""
     if progress < warmup:
         return (progress + 0.01 * warmup) / (1.01 * warmup)
-    rest = min(1.0, (progress - warmup) / max(1e-9, 1.0 - warmup))    # the warm-up may be all there is
+    rest = min(1.0, (progress - warmup) / max(1e-9, 1.0 - warmup))  # the warm-up may be all there is
     if decay == "none":
         return 1.0
     if decay == "cosine":
@@ -59,5 +60,5 @@ class Average:
     def update(self, model: nn.Module, step: int) -> None:
         mine: list[Tensor] = list(self.model.parameters())
         theirs: list[Tensor] = [parameter.detach() for parameter in model.parameters()]
-        newest = 1.0 / (1.0 + self.share * step)    # at step 1 nearly all, later 1 / window
+        newest = 1.0 / (1.0 + self.share * step)  # at step 1 nearly all, later 1 / window
         torch._foreach_lerp_(mine, theirs, newest if self.share else 1.0)

@@ -17,7 +17,8 @@ def probe_seconds(minutes: float) -> float:
 
 
 def batches_a_second(trainer: Training, seconds: float) -> float:
-    """Batches learnt from in a second. The first step is slower and counts only if there is no time for another."""
+    """Batches learnt from in a second. The first step is slower and counts only if there is no time for
+    another."""
     keep_big_blocks()
     with trainer.crew.at_work():
         began = time.monotonic()
