@@ -53,11 +53,20 @@ class Syllables(TaskConfig, kind="syllables"):
             "gru": {"data": {"tokens": {"kind": "characters"}}, "model": model | {"head": {"kind": "linear"}}}
         }
 
-    fields = lambda self, data, learnt=None: [TextField(), NumberField("syllables", ("syllables",))]  # noqa: E731
-    answer = lambda self, known: NumberAnswer(known, *known.fields, metrics=[Exact(), MAE()])  # noqa: E731
-    baselines = lambda self: (TrainingMean, VowelGroups)  # noqa: E731
-    imagined = lambda self, symbols, outputs: Facts({"text": symbols}, {"row": 1})  # noqa: E731
-    objectives = lambda self, model: [(1.0, SquaredError())]  # noqa: E731
+    def fields(self, data, learnt=None):
+        return [TextField(), NumberField("syllables", ("syllables",))]
+
+    def answer(self, known):
+        return NumberAnswer(known, *known.fields, metrics=[Exact(), MAE()])
+
+    def baselines(self):
+        return (TrainingMean, VowelGroups)
+
+    def imagined(self, symbols, outputs):
+        return Facts({"text": symbols}, {"row": 1})
+
+    def objectives(self, model):
+        return [(1.0, SquaredError())]
 
     def words(self, answer):
         worst = WorstTable("The worst counts", ("word", "meant", "said", "error"), "Often silent letters.")
