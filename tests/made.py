@@ -7,6 +7,13 @@ import csv
 import random
 from pathlib import Path
 
+from seqlab.answers.answer import Answer, Known
+from seqlab.data.read import DataConfig
+from seqlab.decode import DecodeConfig
+from seqlab.fields.field import DataFacts
+from seqlab.model import ModelConfig
+from seqlab.tasks.task import TaskConfig
+
 SMALL = [
     "model.input.width=16", "training.baseline=false", "training.batch_tokens=512", "training.rate=0.01",
 ]  # fmt: skip
@@ -37,6 +44,23 @@ def write_table(path: Path, rows: list[tuple[str, ...]], header: tuple[str, ...]
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([header, *rows])
     return path
+
+
+def answer_of(
+    task: TaskConfig,
+    *,
+    data: DataConfig | None = None,
+    model: ModelConfig | None = None,
+    decode: DecodeConfig | None = None,
+    **learnt: object,
+) -> Answer:
+    """The answer of a task whose fields have learnt these facts."""
+    data, model, decode = data or DataConfig(), model or ModelConfig(), decode or DecodeConfig()
+    fields = task.fields(data, learnt)
+    for field in fields:
+        field.take(learnt)
+    facts = DataFacts(task.kind, symbols={"written": 100}, learnt=learnt)
+    return task.answer(Known(data, model, decode, facts, tuple(fields)))
 
 
 def story(count: int, seed: int = 0) -> str:

@@ -24,14 +24,15 @@ MINUTES = 3.0
 SHOWN = 10
 """Worked examples to print."""
 KNOWN = """
-about above adventure again alone animal another apartment around balloon banana beautiful because begin behind
-between bicycle butter camera candle carpet chocolate city computer country danger december decision delicious dinner
-direction elephant energy family favorite february flower forget forgotten garden guitar history holiday hotel hundred
-idea important january kitchen language library machine magazine medicine memory metal million minute monday morning
-mountain music national october office orange paper people perfect photograph piano picture planet potato present
-president question rabbit receive remember river robot saturday science september seven silver sister station student
-summer sunday surprise table telephone thousand tomato tomorrow travel tuesday umbrella university vacation village
-water wednesday weekend winter wonderful yellow yesterday
+about above adventure again alone animal another apartment around balloon banana beautiful because begin
+behind between bicycle butter camera candle carpet chocolate city computer country danger december decision
+delicious dinner direction elephant energy family favorite february flower forget forgotten garden guitar
+history holiday hotel hundred idea important january kitchen language library machine magazine medicine
+memory metal million minute monday morning mountain music national october office orange paper people
+perfect photograph piano picture planet potato present president question rabbit receive remember river
+robot saturday science september seven silver sister station student summer sunday surprise table telephone
+thousand tomato tomorrow travel tuesday umbrella university vacation village water wednesday weekend winter
+wonderful yellow yesterday
 """
 """Words that a reader can judge; those of them that are in the test part are shown."""
 
@@ -56,7 +57,8 @@ def run_demo(task: str, started: float) -> None:
 def pronounce(started: float) -> None:
     """Spelling → sounds."""
     print(
-        "English words and their sounds: from the spelling, say how a word is pronounced (photograph → F OW T AH G R AE F)."
+        "English words and their sounds: from the spelling, say how a word is pronounced "
+        "(photograph → F OW T AH G R AE F)."
     )
     train, valid, test = write_sound_tables(_builtin() / "sounds")
     run = _trained(
@@ -142,7 +144,8 @@ def invent(started: float) -> None:
 def stress(started: float) -> None:
     """Spelling → stress pattern."""
     print(
-        "English words and their stress: from the spelling, say which syllables are stressed (1 main, 2 second, 0 none)."
+        "English words and their stress: from the spelling, say which syllables are stressed "
+        "(1 main, 2 second, 0 none)."
     )
     train, valid, test = write_stress_tables(_builtin())
     run = _trained(

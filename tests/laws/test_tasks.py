@@ -281,7 +281,7 @@ def test_a_row_that_is_at_fault_is_told_with_its_line(name, data, tmp_path, caps
     broken = tmp_path / f"broken{data[case.data].suffix}"
     broken.write_bytes(b"\n".join(lines))
     settings = [f"{key}={value}" for key, value in case.settings.items() if key.startswith("task.")]
-    code, out, err = command(
+    code, _, err = command(
         capsys, monkeypatch, "train", case.task, broken, "--out", tmp_path / "run", *settings
     )
     assert code == 2 and f"{broken}:21" in err, err

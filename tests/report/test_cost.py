@@ -1,4 +1,4 @@
-"""What `inspect` says: counts by formula and by counting, the JSON of the interface, and growth as predicted."""
+"""What `inspect` says: counts by formula and by counting, its JSON, and growth as predicted."""
 
 import json
 
@@ -19,7 +19,9 @@ def inspection():
     """SPEC T3: V = 100, width 200, 4 layers, feed-forward width 200, post-norm, mean pool, two classes."""
     encoder = Transformer(layers=4, heads=4, feed_forward=200, norm="post")
     config = ModelConfig(input=Tokens(width=200), encoder=encoder, pool=Mean())
-    return inspect_model(sketch(config, Facts(symbols={"text": 100}, outputs={"row": 2})), length=50, tokens=1000)
+    return inspect_model(
+        sketch(config, Facts(symbols={"text": 100}, outputs={"row": 2})), length=50, tokens=1000
+    )
 
 
 def test_the_worked_example_comes_out_by_counting_and_by_formula(inspection):
@@ -33,9 +35,19 @@ def test_json_is_what_the_interface_promises(inspection):
     assert sum(tree["parameters"]["by_part"].values()) == 988_402
     assert sum(layer["parameters"] for layer in tree["layers"]) == 988_402
     for layer in tree["layers"]:
-        assert {"name", "work", "work_formula", "sequential_steps", "longest_path", "memory", "projections"} <= set(layer)
+        assert {
+            "name",
+            "work",
+            "work_formula",
+            "sequential_steps",
+            "longest_path",
+            "memory",
+            "projections",
+        } <= set(layer)
     attention = next(layer for layer in tree["layers"] if layer["name"] == "encoder.layers.0.attention")
-    assert attention["work"] == 50 * 50 * 200 and attention["projections"] == 4 * 50 * 200 * 200    # n²d and 4nd²
+    assert (
+        attention["work"] == 50 * 50 * 200 and attention["projections"] == 4 * 50 * 200 * 200
+    )  # n²d and 4nd²
     assert tree["training"]["flops"] == 6 * 988_402 * 1000
 
 
@@ -48,7 +60,9 @@ def test_it_prints_as_a_table_with_a_total(inspection):
 
 
 def test_recurrent_layers_take_a_step_a_position():
-    config = ModelConfig(input=Tokens(width=8), encoder=Lstm(width=8, directions="both"), pool=Structured(hops=2))
+    config = ModelConfig(
+        input=Tokens(width=8), encoder=Lstm(width=8, directions="both"), pool=Structured(hops=2)
+    )
     found = inspect_model(sketch(config, Facts(symbols={"text": 10}, outputs={"row": 2})), length=77)
     steps = {layer.name: layer.sequential_steps for layer in found.layers}
     assert steps["encoder.ahead.0"] == steps["encoder.back.0"] == 77 and steps["pool"] == 1
@@ -61,7 +75,7 @@ def test_an_exponent_is_the_slope_between_logarithms():
 def test_measured_growth_stands_beside_the_predicted():
     found = measure(lengths=(32, 64), widths=(16, 32), repeats=1)
     assert [one.axis for one in found] == [*"nnnndddd"]
-    assert [one.limit for one in found] == [2, 1, 1, 1, 1, 2, 2, 1]    # n²d, nd², knd², rnd
+    assert [one.limit for one in found] == [2, 1, 1, 1, 1, 2, 2, 1]  # n²d, nd², knd², rnd
     assert all(len(one.seconds) == 2 and one.seconds[0] > 0 for one in found)
     json.dumps([one.to_json() for one in found])
     assert "n²d" in str(found[0])

@@ -5,28 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made import answer_of
 
-from seqlab.answers.answer import Known
 from seqlab.baselines.constant import Majority, TrainingMean
-from seqlab.data.read import DataConfig
 from seqlab.data.store import Ragged, Store
-from seqlab.decode import DecodeConfig
-from seqlab.fields.field import DataFacts
 from seqlab.metrics import MSE, Accuracy
-from seqlab.model import ModelConfig
 from seqlab.report.evaluate import Score, Scores, duration, score_labels, verdict
 from seqlab.tasks.classify import Classify
 
 LABELS = ("no", "yes", "[b]maybe")
-
-
-def answer_of(task, **learnt):
-    """The answer of a task whose fields have learnt these facts."""
-    fields = task.fields(DataConfig(), learnt)
-    for field in fields:
-        field.take(learnt)
-    facts = DataFacts(task.kind, learnt=learnt)
-    return task.answer(Known(DataConfig(), ModelConfig(), DecodeConfig(), facts, tuple(fields)))
 
 
 def labeller(*counts):

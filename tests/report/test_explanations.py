@@ -26,8 +26,16 @@ WORDS = ["this", "movie", "is", "so", "<script>alert(1)</script>", "great", "&",
 SENTENCES = [["a", "bad", "start"], ["then"], ["it", "gets", "so", "much", "better", "!"]]
 SAID = {"label": "positive", "scores": {"positive": 0.7, "<i>": 0.2, "negative": 0.1}}
 TOKENS = Tokens(width=8)
-HAN = {"input": NestedConfig(inner=TOKENS, encoder=Gru(width=4), pool=Attention()), "encoder": Gru(width=4), "pool": Attention()}
-HAN_CONTEXT = {"input": NestedContextConfig(inner=TOKENS, encoder=Gru(width=4)), "encoder": NoEncoder(), "pool": Attention()}
+HAN = {
+    "input": NestedConfig(inner=TOKENS, encoder=Gru(width=4), pool=Attention()),
+    "encoder": Gru(width=4),
+    "pool": Attention(),
+}
+HAN_CONTEXT = {
+    "input": NestedContextConfig(inner=TOKENS, encoder=Gru(width=4)),
+    "encoder": NoEncoder(),
+    "pool": Attention(),
+}
 
 
 def model(**parts):
@@ -45,7 +53,9 @@ def document():
 
 
 def explained(batch=None, pieces=WORDS, **parts):
-    return explain(model(**parts), batch or sentence(), text=" ".join(map(str, pieces)), pieces=pieces, said=SAID)
+    return explain(
+        model(**parts), batch or sentence(), text=" ".join(map(str, pieces)), pieces=pieces, said=SAID
+    )
 
 
 def test_attention_pooling_is_one_row_of_shares():
@@ -84,7 +94,7 @@ def test_documents_have_shares_of_sentences_and_of_words_in_each(parts):
 
 
 def test_word_weights_stand_beside_the_words_of_their_own_sentence():
-    """A sentence explained alone has the same word weights as inside the document (plain HAN reads each alone)."""
+    """A sentence explained alone has the same word weights as in its document: plain HAN reads each alone."""
     whole = document()
     together = explained(whole, SENTENCES, **HAN).maps[0]
     field = whole.inputs["text"]
@@ -103,7 +113,9 @@ def test_a_stride_puts_several_pieces_behind_one_state():
 
 
 def test_only_self_attention_after_a_stride_is_shown():
-    stack = Stack(encoders=(Transformer(layers=1, heads=2), Conv(width=8, stride=2), Transformer(layers=1, heads=2)))
+    stack = Stack(
+        encoders=(Transformer(layers=1, heads=2), Conv(width=8, stride=2), Transformer(layers=1, heads=2))
+    )
     maps = explained(input=TOKENS, encoder=stack, pool=Mean()).maps
     assert [one.weights.shape[-1] for one in maps] == [-(-len(WORDS) // 2)] * 2
 
@@ -115,7 +127,8 @@ def test_a_model_without_attention_says_so_and_shows_gradients():
 
 
 def test_gradient_times_input_is_exact_for_a_linear_model():
-    """Mean pool and linear head: the contributions add up to the score above the mean score, less the biases' part."""
+    """Mean pool and linear head: the contributions add up to the score above the mean score, without the
+    biases' part."""
     linear = model(input=TOKENS, encoder=NoEncoder(), pool=Mean(), head=Linear())
     batch = sentence()
     scores = linear(batch).answers["row"].scores
@@ -125,8 +138,10 @@ def test_gradient_times_input_is_exact_for_a_linear_model():
 
 
 def test_gradients_of_a_document_have_a_row_a_sentence_in_reading_order():
-    """Many sentences are read in groups of like length; their rows come back in order, zero at the padding."""
-    flat = model(input=NestedConfig(inner=TOKENS, encoder=NoEncoder(), pool=Mean()), encoder=NoEncoder(), pool=Mean())
+    """Many sentences are read in groups of like length; their rows come back in order, 0 at the padding."""
+    flat = model(
+        input=NestedConfig(inner=TOKENS, encoder=NoEncoder(), pool=Mean()), encoder=NoEncoder(), pool=Mean()
+    )
     lengths = [1 + place % 5 for place in range(80)]
     rows = [torch.randint(0, 50, (length,)) for length in lengths]
     batch = Batch({"text": Nested(pad(rows), torch.ones(1, 80, dtype=torch.bool))}, torch.tensor([0]))
@@ -163,7 +178,7 @@ def test_explaining_leaves_no_trace_in_the_model():
     assert all(parameter.grad is None for parameter in one.parameters())
 
 
-# Saving --------------------------------------------------------------------------------------------------------------
+# Saving ----------------------------------------------------------------------------------------------------
 
 EVERY_KIND = {
     "tokens": {"input": TOKENS, "encoder": Gru(width=6), "pool": Attention()},
@@ -198,7 +213,9 @@ def test_a_picture_can_be_drawn_of_every_kind(kind, tmp_path):
 
 
 def test_documents_and_bags_are_drawn_as_pages_and_pictures(tmp_path):
-    grams = Map(name="n-grams", kind="grams", weights=np.array([0.2, -0.1]), pieces=("so good", "<b>"), signed=True)
+    grams = Map(
+        name="n-grams", kind="grams", weights=np.array([0.2, -0.1]), pieces=("so good", "<b>"), signed=True
+    )
     bag = Explanation(text="", label="yes", scores={}, maps=(grams,), method="weight × n-gram")
     for place, found in enumerate((explained(document(), SENTENCES, **HAN), bag)):
         assert found.save(tmp_path / f"{place}.png").read_bytes().startswith(b"\x89PNG")
@@ -208,7 +225,9 @@ def test_documents_and_bags_are_drawn_as_pages_and_pictures(tmp_path):
 
 def test_dollar_signs_in_a_text_are_no_formulas(tmp_path):
     one = Map(name="attention", kind="tokens", weights=np.array([0.5, 0.5]), pieces=("$a_", "^{$"))
-    path = Explanation(text="", label="$x^", scores={}, maps=(one,), method="attention").save(tmp_path / "map.png")
+    path = Explanation(text="", label="$x^", scores={}, maps=(one,), method="attention").save(
+        tmp_path / "map.png"
+    )
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
@@ -239,4 +258,6 @@ def test_pieces_are_spaced_as_they_were_read():
 
 def test_weights_that_are_all_zero_are_drawn_without_a_fault():
     one = Map(name="nothing", kind="tokens", weights=np.zeros(2), pieces=("a", "b"), signed=True)
-    assert "nan" not in html_part(Explanation(text="", label="1.5", scores={}, maps=(one,), method="gradient × input"))
+    assert "nan" not in html_part(
+        Explanation(text="", label="1.5", scores={}, maps=(one,), method="gradient × input")
+    )

@@ -32,7 +32,9 @@ def test_a_fault_is_found_at_its_line(text):
 
 def test_a_sheet_without_a_fault_is_left_alone(tmp_path, capsys):
     path = tmp_path / "good.css"
-    path.write_text(":root { --text: red; }\n@media (max-width: 9rem) { th, td > b:hover { color: var(--text); } }\n")
+    path.write_text(
+        ":root { --text: red; }\n@media (max-width: 9rem) { th, td > b:hover { color: var(--text); } }\n"
+    )
     assert LINTER["main"](str(tmp_path)) == 0
     path.write_text(".a { color: var(--text); }")
     assert LINTER["main"](str(tmp_path)) == 1

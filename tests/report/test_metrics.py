@@ -35,7 +35,9 @@ def columns(rows):
 def test_label_scores_agree_with_scikit_learn(rows):
     said, meant = columns(rows)
     assert Accuracy()(said, meant) == pytest.approx(reference.accuracy_score(meant, said))
-    assert MacroF1(5)(said, meant) == pytest.approx(reference.f1_score(meant, said, average="macro", zero_division=0))
+    assert MacroF1(5)(said, meant) == pytest.approx(
+        reference.f1_score(meant, said, average="macro", zero_division=0)
+    )
     each = reference.precision_recall_fscore_support(meant, said, labels=range(5), zero_division=0)
     for which in range(5):
         ours = [kind(which)(said, meant) for kind in (Precision, Recall, F1)]
@@ -74,7 +76,9 @@ def test_r2_of_targets_that_are_all_the_same_is_that_of_scikit_learn():
 def test_counts_of_parts_add_up_to_the_counts_of_the_whole(metric):
     random = np.random.default_rng(0)
     said, meant = random.integers(0, 3, 100), random.integers(0, 3, 100)
-    parts = sum(metric.count(said[piece], meant[piece]).sum(axis=0) for piece in np.array_split(np.arange(100), 7))
+    parts = sum(
+        metric.count(said[piece], meant[piece]).sum(axis=0) for piece in np.array_split(np.arange(100), 7)
+    )
     assert float(metric.score(parts)) == metric(said, meant)
 
 
@@ -95,7 +99,7 @@ def test_the_interval_of_accuracy_has_the_width_of_the_binomial(counted):
 
 
 def test_many_examples_are_resampled_in_groups_with_the_same_spread():
-    """The mean of n draws of a standard normal has a 95 % interval of ± 1.96/√n, also when the rows are sorted."""
+    """The mean of n draws of a standard normal has a 95 % interval of ± 1.96/√n, also with sorted rows."""
     n = 3 * GROUPS + 17
     errors = np.sort(np.abs(np.random.default_rng(0).normal(size=n)))
     _, low, high = bootstrap(MAE(), MAE().count(errors, np.zeros(n)), samples=500)

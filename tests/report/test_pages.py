@@ -6,12 +6,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from made import answer_of
 
-from seqlab.answers.answer import Known
 from seqlab.baselines.copies import Copy, WordByWord
 from seqlab.baselines.grams import TextGrams
 from seqlab.config import build, read_yaml
-from seqlab.fields.field import DataFacts
 from seqlab.report.attention import Explanation, Map
 from seqlab.report.card import model_card
 from seqlab.report.chart import (
@@ -42,19 +41,21 @@ SETTINGS = """model:
 NUMBERS = "task: {kind: classify, target: number}\n" + SETTINGS
 
 
-def answer_of(settings_text, **learnt):
+def settings_of(text):
+    return build(Settings, read_yaml(text, "config.yaml"), "config.yaml")
+
+
+def answer_with(settings_text, **learnt):
     """The answer of a run with these settings whose fields have learnt these facts."""
-    settings = build(Settings, read_yaml(settings_text, "config.yaml"), "config.yaml")
-    fields = settings.task.fields(settings.data, learnt)
-    for field in fields:
-        field.take(learnt)
-    facts = DataFacts(settings.task.kind, symbols={"written": 100}, learnt=learnt)
-    return settings.task.answer(Known(settings.data, settings.model, settings.decode, facts, tuple(fields)))
+    settings = settings_of(settings_text)
+    return answer_of(
+        settings.task, data=settings.data, model=settings.model, decode=settings.decode, **learnt
+    )
 
 
 def told(settings_text, answer):
     """What a report takes from the task and the answer of a run, as at the end of a training."""
-    settings = build(Settings, read_yaml(settings_text, "config.yaml"), "config.yaml")
+    settings = settings_of(settings_text)
     keys = {metric.name: metric.key for metric in answer.metrics}
     return {"words": settings.task.words(answer), "keys": keys}
 
@@ -71,7 +72,7 @@ def report(labels, **more):
     classes = len(labels)
     meant = random.integers(0, classes, 200)
     shares = random.dirichlet(np.ones(classes), 200)
-    answer = answer_of(SETTINGS, labels=tuple(labels), label_counts=(10,) * classes)
+    answer = answer_with(SETTINGS, labels=tuple(labels), label_counts=(10,) * classes)
     baselines = {"majority": np.full(200, np.bincount(meant, minlength=classes).argmax()), "bow": meant}
     metrics = [{"step": step, "train_loss": 1 / (step + 1)} for step in range(0, 50, 10)]
     metrics += [
@@ -150,7 +151,7 @@ def translator(**more):
     """A report of a model that writes texts for texts, as findings gives it."""
     meant = [["le chat dort"], ["la pluie tombe sur la ville"], ["un homme lit un livre dans le parc"]] * 20
     said = ["le chat dort", "la pluie tombe", f"un homme {EVIL}"] * 20
-    answer = answer_of(TRANSLATOR)
+    answer = answer_with(TRANSLATOR)
     scores = scored(answer, said, meant, {"copy": ["a cat"] * 60, "word table": ["le le chat"] * 60})
     buckets = score_by_length(Bleu(), said, meant, np.array([3, 6, 8] * 20))
     losses = {"rate": 0.1, "train_loss": 5.0, "valid_loss": 4.0}
@@ -178,7 +179,7 @@ def storyteller(**more):
     """A report of a language model."""
     random = np.random.default_rng(0)
     units = np.stack([random.integers(20, 60, 50), random.integers(4, 12, 50)], axis=1)
-    answer = answer_of(LANGUAGE_MODEL, **CHARACTERS)
+    answer = answer_with(LANGUAGE_MODEL, **CHARACTERS)
     losses = {"rate": 0.1, "train_loss": 3.0, "valid_loss": 2.0}
     fields = {
         **told(LANGUAGE_MODEL, answer),
@@ -227,7 +228,7 @@ def test_a_language_model_shows_what_it_writes_line_by_line():
 
 def test_the_best_validation_is_the_one_whose_weights_were_kept():
     """Lower is better for errors, and the other metrics are marked where the deciding one is best."""
-    answer = answer_of(PRONOUNCER)
+    answer = answer_with(PRONOUNCER)
     scores = scored(answer, ["a b"] * 4, [["a c"]] * 4)
     shares = ((10, 0.5), (20, 0.25), (40, 0.75))
     metrics = [{"step": step, "valid_errors": share, "valid_loss": 1.0} for step, share in shares]
@@ -284,7 +285,7 @@ def test_more_than_fifty_classes_are_listed_not_drawn():
 
 def test_numbers_have_a_page_too():
     meant = np.linspace(0, 1, 50)
-    answer = answer_of(NUMBERS, mean=0.5, spread=0.3)
+    answer = answer_with(NUMBERS, mean=0.5, spread=0.3)
     scores = scored(answer, meant + 0.1, meant, {"training mean": np.full(50, 0.5)})
     metrics = [{"step": 1, "train_loss": 1.0, "valid_mse": 0.1}]
     made = report(["a", "b"], scores=scores, metrics=metrics, **told(NUMBERS, answer))

@@ -11,14 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made import answer_of
 from sacrebleu.metrics import BLEU, CHRF
 
-from seqlab.answers.answer import Known
-from seqlab.data.read import DataConfig
-from seqlab.decode import DecodeConfig
-from seqlab.fields.field import DataFacts
 from seqlab.metrics import bootstrap
-from seqlab.model import ModelConfig
 from seqlab.report.evaluate import Score, Scores, score_by_length, verdict
 from seqlab.tasks.generate import Generate
 from seqlab.tasks.translate import Translate
@@ -149,15 +145,6 @@ def test_units_of_language_models_by_hand():
 
 
 # Reports
-
-
-def answer_of(task, **learnt):
-    """The answer of a task whose fields have learnt these facts."""
-    fields = task.fields(DataConfig(), learnt)
-    for field in fields:
-        field.take(learnt)
-    facts = DataFacts(task.kind, symbols={"written": 100}, learnt=learnt)
-    return task.answer(Known(DataConfig(), ModelConfig(), DecodeConfig(), facts, tuple(fields)))
 
 
 def continuing(unit):

@@ -59,10 +59,18 @@ MISTAKES = {
     "an unknown kind for short": "train classify reviews.csv model.encoder=lstn",
     "a value of the wrong type": "train classify reviews.csv training.steps=many",
     "a number out of range": "train classify reviews.csv --steps 0",
-    "several mistakes": "train classify reviews.csv training.rate=fast training.stepz=3 model.pool=med data.lenght=3",
-    "a misspelt key beside others that are right": "train classify reviews.csv --steps 5 --seed 2 training.rat=0.1",
-    "a misspelt key beside a contradiction": "train classify reviews.csv --steps 5 --epochs 2 training.rat=0.1",
-    "a value that fits the kind of the preset alone": "train pretrain reviews.csv --model bert model.encoder.kind=rnn",
+    "several mistakes": (
+        "train classify reviews.csv training.rate=fast training.stepz=3 model.pool=med data.lenght=3"
+    ),
+    "a misspelt key beside others that are right": (
+        "train classify reviews.csv --steps 5 --seed 2 training.rat=0.1"
+    ),
+    "a misspelt key beside a contradiction": (
+        "train classify reviews.csv --steps 5 --epochs 2 training.rat=0.1"
+    ),
+    "a value that fits the kind of the preset alone": (
+        "train pretrain reviews.csv --model bert model.encoder.kind=rnn"
+    ),
     "no such settings file": "train none.yaml",
     "broken YAML": "train broken.yaml",
     "no run to start from": "train classify reviews.csv --from nowhere",

@@ -40,7 +40,10 @@ def align(
     if not maps:
         raise UserError(
             what="This model has no attention between what it reads and what it writes.",
-            why="Its decoder begins from one vector and never looks at the source again, so there is no alignment to show.",
+            why=(
+                "Its decoder begins from one vector and never looks at the source again, so there is no "
+                "alignment to show."
+            ),
             fix="Train a model that looks: --model transformer, or lstm-attention",
         )
     return Explanation(text=text, label=said, scores={}, maps=tuple(maps), method="attention")
@@ -91,7 +94,8 @@ def alignment_table(maps: Sequence[Map]) -> str:
     rows = []
     for piece, row in zip(mean.written, weights, strict=True):
         cells = "".join(
-            f'<td style="--w:{weight:.3f}" title="{escape(_bare(piece))} ← {escape(_bare(other))}: {weight:.3f}"></td>'
+            f'<td style="--w:{weight:.3f}" title="{escape(_bare(piece))} ← {escape(_bare(other))}: '
+            f'{weight:.3f}"></td>'
             for weight, other in zip(row.tolist(), mean.pieces, strict=True)
         )
         rows.append(f"<tr><th scope='row'>{escape(_bare(piece))}</th>{cells}</tr>")
@@ -103,11 +107,14 @@ def alignment_table(maps: Sequence[Map]) -> str:
         for one in layers or [mean]
     ]
     return (
-        f'<div class="align"><h3>{escape(mean.name)}</h3><p class="small soft">A row for each piece that was written, a column '
+        f'<div class="align"><h3>{escape(mean.name)}</h3>'
+        '<p class="small soft">A row for each piece that was written, a column '
         "for each piece that was read: the darker, the more it was looked at.</p>"
-        '<div class="controls" hidden><label>layer <select><option value="">mean of all</option></select></label>'
+        '<div class="controls" hidden><label>layer <select>'
+        '<option value="">mean of all</option></select></label>'
         '<label>head <select><option value="">mean of all</option></select></label></div>'
-        f'<div class="scroll"><table><thead><tr><th></th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        f'<div class="scroll"><table><thead><tr><th></th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
         f'<script type="application/json">{json.dumps(coded)}</script></div>'
     )
 

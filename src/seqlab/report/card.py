@@ -14,7 +14,8 @@ def model_card(report: Report) -> str:
         "\n\n".join(
             [
                 f"# {_plain(report.title)}",
-                f"This model {_plain(report.words.purpose)}. It was made with seqlab: {report.recipe}{_size(report)}.",
+                f"This model {_plain(report.words.purpose)}. It was made with seqlab: "
+                f"{report.recipe}{_size(report)}.",
                 report.training,
                 *_notes(report.notes),
                 "## Scores",
@@ -31,7 +32,8 @@ def model_card(report: Report) -> str:
                 "## More",
                 "- `report.html`: curves, mistakes, maps and costs, on one page that needs no network.\n"
                 "- `config.yaml`: every setting; `seqlab train config.yaml` trains it again.\n"
-                "- `metrics.jsonl`: what training logged. `facts.json`: what the data decided. `model.safetensors`: the weights.",
+                "- `metrics.jsonl`: what training logged. `facts.json`: what the data decided. "
+                "`model.safetensors`: the weights.",
             ]
         )
         + "\n"
@@ -86,18 +88,21 @@ def _commands(report: Report) -> str:
     words = report.words
     explain = [] if words.needs_maps and not report.maps else [words.explain]
     shell, python = "\n".join([*words.shell, *explain]), "\n".join(words.python)
-    return f'In this folder:\n\n```\n{shell}\n```\n\n```python\nimport seqlab\n\nrun = seqlab.load(".")\n{python}\n```'
+    loaded = f'import seqlab\n\nrun = seqlab.load(".")\n{python}'
+    return f"In this folder:\n\n```\n{shell}\n```\n\n```python\n{loaded}\n```"
 
 
 def _limits(report: Report) -> str:
     lines = [
-        "- It knows texts like those it was trained on. For others the scores above say nothing: evaluate it on your own.",
+        "- It knows texts like those it was trained on. For others the scores above say nothing: evaluate "
+        "it on your own.",
         "- It repeats what its data holds, mistakes and prejudice included.",
         *(f"- {limit}" for limit in report.words.limits),
     ]
     if report.scores.labels:
         lines.append(
-            "- It always answers with one of its labels, also when none fits. Its probabilities are not calibrated."
+            "- It always answers with one of its labels, also when none fits. Its probabilities are not "
+            "calibrated."
         )
         rare = [one.label for one in report.scores.per_class if one.examples < 30]
         if rare:
@@ -107,8 +112,8 @@ def _limits(report: Report) -> str:
             )
     if report.split == "valid":
         lines.append(
-            f"- The weights were chosen on the validation {report.words.scored} they are scored on: the scores are a little too "
-            "good."
+            f"- The weights were chosen on the validation {report.words.scored} they are scored on: the "
+            "scores are a little too good."
         )
     return "\n".join(lines)
 

@@ -81,13 +81,15 @@ def line_chart(
         colour = COLOURS[place % len(COLOURS)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in thinned(curve.points)))
         parts.append(
-            f'<polyline points="{path}" fill="none" stroke="var({colour})" stroke-width="2" stroke-linejoin="round"/>'
+            f'<polyline points="{path}" fill="none" stroke="var({colour})" stroke-width="2" '
+            'stroke-linejoin="round"/>'
         )
         if len(curve.points) == 1:
             x, y = at(*curve.points[0])
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="var({colour})"/>')
         parts.append(
-            f'<text x="{legend}" y="14" text-anchor="end" style="fill:var({colour})">{escape(curve.name)}</text>'
+            f'<text x="{legend}" y="14" text-anchor="end" '
+            f'style="fill:var({colour})">{escape(curve.name)}</text>'
         )
         legend -= 7 * len(curve.name) + 14
     if best:
@@ -113,7 +115,8 @@ def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None
 
     parts = [
         f'<line x1="{at(mark):.1f}" x2="{at(mark):.1f}" y1="{TOP}" y2="{height - 26}" class="rule"/>'
-        f'<text x="{at(mark):.1f}" y="{height - 10}" text-anchor="middle" class="soft">{tick_text(mark, marks)}</text>'
+        f'<text x="{at(mark):.1f}" y="{height - 10}" text-anchor="middle" '
+        f'class="soft">{tick_text(mark, marks)}</text>'
         for mark in marks
     ]
     for place, bar in enumerate(bars):
@@ -123,9 +126,12 @@ def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None
         low, high, wide = at(bar.low), at(bar.high), max(1.0, x1 - x0)
         parts.append(
             f'<text x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end"{weight}>{escape(bar.name)}</text>'
-            f'<rect x="{x0:.1f}" y="{middle - 8:.1f}" width="{wide:.1f}" height="16" rx="2" fill="var({colour})" opacity=".75"/>'
-            f'<path class="whisker" d="M{low:.1f} {middle}H{high:.1f}M{low:.1f} {middle - 5}v10M{high:.1f} {middle - 5}v10"/>'
-            f'<text x="{at(max(bar.high, bar.value)) + 8:.1f}" y="{middle + 4:.1f}">{bar.shown or f"{bar.value:.3f}"}</text>'
+            f'<rect x="{x0:.1f}" y="{middle - 8:.1f}" width="{wide:.1f}" height="16" rx="2" '
+            f'fill="var({colour})" opacity=".75"/>'
+            f'<path class="whisker" d="M{low:.1f} {middle}H{high:.1f}M{low:.1f} {middle - 5}v10M{high:.1f} '
+            f'{middle - 5}v10"/>'
+            f'<text x="{at(max(bar.high, bar.value)) + 8:.1f}" '
+            f'y="{middle + 4:.1f}">{bar.shown or f"{bar.value:.3f}"}</text>'
         )
     return _svg(title, height, parts)
 

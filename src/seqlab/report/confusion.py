@@ -39,12 +39,13 @@ def _confusion_table(matrix: np.ndarray, labels: Sequence[str]) -> str:
     for row, name in enumerate(names):
         cells = "".join(
             f'<td{" class=hit" if row == column else ""} style="--w:{shares[row, column]:.3f}"'
-            f' title="{name} called {names[column]}: {matrix[row, column]:,}">{"" if small else f"{matrix[row, column]:,}"}</td>'
-            for column in range(len(labels))
+            f' title="{name} called {names[column]}: {count:,}">{"" if small else f"{count:,}"}</td>'
+            for column, count in enumerate(matrix[row])
         )
         rows.append(f"<tr><th scope=row>{name}</th>{cells}</tr>")
     return (
-        f'<table class="confusion{" small" if small else ""}"><thead><tr><th class="corner">meant ↓ said →</th>{head}</tr>'
+        f'<table class="confusion{" small" if small else ""}"><thead><tr>'
+        f'<th class="corner">meant ↓ said →</th>{head}</tr>'
         f"</thead><tbody>{''.join(rows)}</tbody></table>"
         '<p class="small soft">The stronger a cell, the larger its share of the row'
         f"{'; point at it for the count' if small else ''}. Blue is right, orange is wrong.</p>"

@@ -22,8 +22,9 @@ HEADER = ("layer", "parameters", "formula", "work", "grows as", "projections", "
 LEFT = (0, 2, 4)
 PETAFLOP_DAY = 1e15 * 86_400
 NOTE = (
-    "Work is in multiply-adds of the leading term, projections stand beside it; steps have to be done one after the other; "
-    "path is the longest way between two positions; memory is what one example keeps for the backward pass."
+    "Work is in multiply-adds of the leading term, projections stand beside it; "
+    "steps have to be done one after the other; path is the longest way between two positions; "
+    "memory is what one example keeps for the backward pass."
 )
 
 

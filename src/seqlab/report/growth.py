@@ -61,7 +61,8 @@ class Growth:
     def __str__(self) -> str:
         what = f"{self.layer}, {self.leading}:"
         measured, counted = f"{self.axis}^{self.measured:.2f}", f"{self.axis}^{self.counted:.2f}"
-        return f"{what:<30} time grows as {measured}, operations here as {counted}, leading term {self.axis}^{self.limit}"
+        leading = f"leading term {self.axis}^{self.limit}"
+        return f"{what:<30} time grows as {measured}, operations here as {counted}, {leading}"
 
 
 def measure(

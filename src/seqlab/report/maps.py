@@ -85,8 +85,10 @@ def _document(one: Map) -> str:
     for weight, pieces, shade, words in zip(one.weights, one.sentences, shades, one.words, strict=True):
         side = "" if not one.signed else " for" if weight >= 0 else " against"
         rows.append(
-            f'<div class="sentence"><div class="track{side}"><i style="width:{100 * abs(weight) / widest:.1f}%"></i></div>'
-            f'<span class="num">{number(float(weight))}</span>{_text(pieces, shade / top, words, one.signed)}</div>'
+            f'<div class="sentence"><div class="track{side}">'
+            f'<i style="width:{100 * abs(weight) / widest:.1f}%"></i></div>'
+            f'<span class="num">{number(float(weight))}</span>'
+            f"{_text(pieces, shade / top, words, one.signed)}</div>"
         )
     return _heading(one, top, "word weight × √sentence weight" if not one.signed else "") + "".join(rows)
 
@@ -141,14 +143,17 @@ def _matrix(matrices: Sequence[Map], received: Map | None) -> str:
             }
         )
     controls = (
-        '<div class="controls" hidden><label>layer <select><option value="">mean of all</option></select></label>'
+        '<div class="controls" hidden><label>layer <select>'
+        '<option value="">mean of all</option></select></label>'
         '<label>head <select><option value="">mean of all</option></select></label>'
         "<span>Point at a piece to see where it looks.</span></div>"
     )
     return (
         '<div class="matrix"><h3>attention each piece receives, on average</h3>'
-        f"{_legend(top, False, 'share of the attention')}{controls}{_text(matrices[0].pieces, shown / top, shown, False)}"
-        '<div class="rows" hidden><canvas></canvas><p class="small soft">A row for each piece and a column for each piece<br>'
+        f"{_legend(top, False, 'share of the attention')}{controls}"
+        f"{_text(matrices[0].pieces, shown / top, shown, False)}"
+        '<div class="rows" hidden><canvas></canvas>'
+        '<p class="small soft">A row for each piece and a column for each piece<br>'
         "it can look at, in reading order. Point at a row<br>to see it in the text above.</p></div>"
         f'<script type="application/json">{json.dumps({"layers": layers})}</script></div>'
     )

@@ -78,7 +78,8 @@ class Report:
         )
         apart = f", with {others} {self.words.counted} kept apart" if others else ""
         took = f" in {duration(self.seconds)}" if self.seconds else ""
-        return f"Trained on {self.rows.get('train', 0):,} {self.words.counted}{apart}: {self.steps:,} steps{took}."
+        rows = f"{self.rows.get('train', 0):,} {self.words.counted}"
+        return f"Trained on {rows}{apart}: {self.steps:,} steps{took}."
 
     @property
     def scored_on(self) -> str:
@@ -151,7 +152,8 @@ def _opening(report: Report) -> str:
     )
     notes = "".join(f"<li>{escape(note)}</li>" for note in report.notes)
     return (
-        f"<h1>{escape(report.title)}</h1>\n<p>This model {escape(report.words.purpose)}.</p>\n<dl class='facts'>{listed}</dl>"
+        f"<h1>{escape(report.title)}</h1>\n<p>This model {escape(report.words.purpose)}.</p>\n"
+        f"<dl class='facts'>{listed}</dl>"
         + (f'<div class="card notes"><b>About the data</b><ul>{notes}</ul></div>' if notes else "")
     )
 
@@ -206,7 +208,8 @@ def _score_table(everyone: Mapping[str, Scores], does: Mapping[str, str]) -> str
     )
     return (
         f'<table class="wide"><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table>'
-        f'<p class="small soft">Below each value its 95 % interval (bootstrap). {escape(units)}.{escape(better + beside)}</p>'
+        '<p class="small soft">Below each value its 95 % interval (bootstrap). '
+        f"{escape(units)}.{escape(better + beside)}</p>"
         + (f'<p class="small soft signature">Signatures{signed}</p>' if signed else "")
     )
 
@@ -309,7 +312,8 @@ def _worst(report: Report) -> str:
     )
     return (
         f'<h2>{table.title}</h2><div class="card"><table class="wide worst{" texts" if table.wide else ""}">'
-        f'<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div><p class="small soft">{table.note}</p>'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<p class="small soft">{table.note}</p>'
     )
 
 
@@ -346,7 +350,8 @@ def _cost(inspection: Inspection | None) -> str:
 
 def _settings(report: Report) -> str:
     return (
-        "<h2>Settings</h2><div class='card'><details><summary>config.yaml, every setting of this run</summary>"
+        "<h2>Settings</h2><div class='card'><details>"
+        "<summary>config.yaml, every setting of this run</summary>"
         f"<pre>{escape(report.settings_text)}</pre></details></div>"
     )
 

@@ -66,4 +66,7 @@ class Words:
 
 
 OFTEN = "Often these are mistakes in the data, or texts that say too little: worth reading first."
-SURPRISING = "Names, other languages and mistakes in the data are what a language model does not predict: worth reading first."
+SURPRISING = (
+    "Names, other languages and mistakes in the data are what a language model does not predict: "
+    "worth reading first."
+)

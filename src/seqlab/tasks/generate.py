@@ -141,9 +141,12 @@ class Generate(TaskConfig, kind="generate"):
         return {"model": tree | {"decoder": dump(source.model.decoder)}, "task": context}
 
     def words(self, answer: Answer) -> Words:
+        by = BY.get(answer.known.data.tokens.kind, "piece by piece")
         return Words(
-            purpose=f"continues a text, {BY.get(answer.known.data.tokens.kind, 'piece by piece')}", counted="characters",
-            scored="lines", worst=WorstTable("What surprised it most", ("line", "bits per character"), SURPRISING, digits=2),
+            purpose=f"continues a text, {by}",
+            counted="characters",
+            scored="lines",
+            worst=WorstTable("What surprised it most", ("line", "bits per character"), SURPRISING, digits=2),
             shell=(
                 'seqlab predict . "how it begins"',
                 'seqlab predict . "how it begins" decode.temperature=0.5 decode.seed=1',
@@ -157,4 +160,4 @@ class Generate(TaskConfig, kind="generate"):
                 "What it writes is likely, not true: it knows how texts go on, not what is the case.",
                 "It can repeat passages of its training text word for word.",
             ),
-        )  # fmt: skip
+        )
