@@ -4,7 +4,7 @@ in it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import NamedTuple
 
@@ -23,6 +23,10 @@ class Role(NamedTuple):
     """Whether its cells must be numbers."""
     in_order: bool = False
     """Whether without a usual name it is the first column that no other role has."""
+    many: bool = False
+    """Whether a cell may be a list; it then comes as JSON."""
+    check: Callable[[Mapping[str, str]], tuple[str, str] | None] | None = None
+    """What is wrong with a row of cells, by role, and how to mend it; None: nothing."""
 
 
 SECOND_TEXT = Role("text2", ("text2", "sentence2", "hypothesis"), required=False)

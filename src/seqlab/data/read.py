@@ -275,7 +275,7 @@ class Table:
     def _named_row(self, place: Place, values: dict[str, Any], layout: Layout) -> Row | Bad:
         for role, column in layout.found.items():
             value = values.get(column)
-            if isinstance(value, (list, dict)):
+            if isinstance(value, dict) or (isinstance(value, list) and not self._role(role).many):
                 shown = json.dumps(value, ensure_ascii=False)[:60]
                 many = role == "label" and isinstance(value, list)
                 return Bad(
@@ -312,6 +312,9 @@ class Table:
                     f'the {role.name} "{cell[:40]}" is not a number.',
                     "Write a plain number, such as 3.5.",
                 )
+        for role in self.roles:
+            if role.check is not None and role.name in cells and (fault := role.check(cells)):
+                return Bad(place, *fault)
         return Row(place, cells, record)
 
     def _layout(self, source: Source) -> Layout:
