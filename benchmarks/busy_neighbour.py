@@ -34,7 +34,7 @@ from tables import Book, Section, machine, verdict
 from seqlab.memory import keep_big_blocks
 from seqlab.model import Model
 from seqlab.session import make_plan
-from seqlab.settings import Wishes, completed
+from seqlab.settings import TrainRequest, completed
 from seqlab.training.budget import Budget
 from seqlab.training.loop import Training
 from seqlab.training.progress import Progress
@@ -71,7 +71,7 @@ def work(changes: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         training = trainer(changes, Path(folder))
         keep_big_blocks()
-        with training.crew.at_work():
+        with training.workers.at_work():
             for _ in range(3):
                 training.take_step()
             print("ready", flush=True)
@@ -85,7 +85,7 @@ def work(changes: Sequence[str]) -> None:
 def trainer(changes: Sequence[str], folder: Path) -> Training:
     """The training of `seqlab train translate --model lstm-attention`, before its first step."""
     overrides: dict[str, object] = dict(change.split("=") for change in changes)
-    wishes = Wishes(task="translate", preset="lstm-attention", overrides=overrides | files(folder))
+    wishes = TrainRequest(task="translate", preset="lstm-attention", overrides=overrides | files(folder))
     first = wishes.settings()
     found = first.task.look(first.data)
     settings = completed(wishes.settings(found.size), found.size)

@@ -30,7 +30,7 @@ from seqlab.model import Model
 from seqlab.nn.positions import sinusoids
 from seqlab.parts import Batch
 from seqlab.session import make_plan
-from seqlab.settings import Settings, Wishes, completed
+from seqlab.settings import Settings, TrainRequest, completed
 from seqlab.tasks import classify
 from seqlab.tasks.classify import Classify, ClassifyPrepared
 from seqlab.training.optim import Average, make_optimiser
@@ -89,7 +89,7 @@ def prepared(preset: str, length: int) -> tuple[Settings, ClassifyPrepared]:
         f"data.{split}": (str(DATA / "imdb" / f"{name}.tsv.gz"),)
         for split, name in (("train", "train"), ("valid", "val"))
     }
-    wishes = Wishes(task="classify", preset=preset, overrides=files)
+    wishes = TrainRequest(task="classify", preset=preset, overrides=files)
     first = wishes.settings()
     found = first.task.look(first.data)
     settings = completed(wishes.settings(found.size), found.size)

@@ -33,14 +33,14 @@ from tables import Book, Candidate, Section, raced, verdict
 
 from seqlab.data.batches import Position, cut
 from seqlab.data.store import Ragged
-from seqlab.data.text import BOS, EOS
+from seqlab.data.tokenizers import BOS, EOS
 from seqlab.decode import DecodeConfig, Found, Marks, by_length, decode, decode_all
 from seqlab.memory import keep_big_blocks
 from seqlab.model import Model, count_parameters
 from seqlab.parts import Batch
 from seqlab.run import load
 from seqlab.session import make_plan
-from seqlab.settings import Settings, Wishes, completed
+from seqlab.settings import Settings, TrainRequest, completed
 from seqlab.tasks.task import Prepared
 from seqlab.tasks.translate import MARKS, Tongues, TranslateFacts, TranslatePrepared, limits, make_batch
 from seqlab.training.budget import Budget
@@ -95,7 +95,7 @@ class Ours:
 
     @staticmethod
     def of(task: str, preset: str, changes: Changes, effort: Effort) -> Ours:
-        wishes = Wishes(
+        wishes = TrainRequest(
             task=task, preset=preset, overrides={**changes, "training.batch_tokens": effort.tokens}
         )
         first = wishes.settings()
@@ -128,9 +128,9 @@ class Ours:
         return self.training.counters.tokens - before
 
     def candidate(self, note: str) -> Candidate:
-        workers = self.training.crew.workers
+        workers = self.training.workers.count
         shared = f"; {workers} workers × 1 thread" if workers > 1 else ""
-        return Candidate("seqlab", self.step, note + shared, around=self.training.crew.at_work)
+        return Candidate("seqlab", self.step, note + shared, around=self.training.workers.at_work)
 
     def bucketed(self) -> Iterator[np.ndarray]:
         """The rows of the batches that seqlab trains on."""
@@ -415,7 +415,7 @@ def agreement(effort: Effort, run: str) -> Section:
         ours = transformer(effort)
         assert isinstance(ours.prepared, TranslatePrepared)
         began = time.monotonic()
-        with ours.training.crew.at_work():
+        with ours.training.workers.at_work():
             while time.monotonic() - began < effort.learning:
                 ours.step()
         facts, tongues = ours.prepared.facts, ours.prepared.tongues

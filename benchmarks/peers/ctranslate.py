@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from seqlab.data.text import EOS, UNK
+from seqlab.data.tokenizers import EOS, UNK
 
 
 def convert(model: Any, folder: Path, kind: str) -> Path:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seqlab.data.text import BOS, EOS
+from seqlab.data.tokenizers import BOS, EOS
 from seqlab.parts import Batch
 
 

@@ -78,13 +78,13 @@ def train(
 
     from seqlab import session
     from seqlab.report.evaluate import duration
-    from seqlab.settings import Wishes
+    from seqlab.settings import TrainRequest
     from seqlab.training.progress import Progress
 
     if resume:
         run = session.resume(Path(resume), Progress(), STARTED)
     else:
-        run = session.train_anew(Wishes.of(request), out or None, Progress(), STARTED)
+        run = session.train_anew(TrainRequest.of(request), out or None, Progress(), STARTED)
     print(session.summary(run))
     print(f"Done in {duration(time.monotonic() - STARTED)}. The report: {run.folder / 'report.html'}")
     print(f'Next: seqlab predict {run.folder} "{run.example}"')
@@ -103,9 +103,9 @@ def init(
     request = Request(task=task, preset=model, where="init")
     early.init(request)
 
-    from seqlab.settings import Wishes
+    from seqlab.settings import TrainRequest
 
-    settings = Wishes.of(request).settings()
+    settings = TrainRequest.of(request).settings()
     print(f"# Settings of {task}. Train with: seqlab train run.yaml data.train={settings.task.data_example}")
     print(commented(settings))
 
@@ -131,10 +131,10 @@ def check(
     request = requested(words or [], "", chosen)
     early.check(request)
 
-    from seqlab.settings import Wishes
+    from seqlab.settings import TrainRequest
     from seqlab.verbs import check_data
 
-    lines, faulty = check_data(Wishes.of(request))
+    lines, faulty = check_data(TrainRequest.of(request))
     print("\n".join(lines))
     if faulty:
         raise typer.Exit(2)

@@ -17,7 +17,7 @@ from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import duration
 from seqlab.run import Run
 from seqlab.session import summary, train_anew
-from seqlab.settings import Wishes
+from seqlab.settings import TrainRequest
 from seqlab.training.progress import Progress
 
 MINUTES = 3.0
@@ -175,7 +175,7 @@ def _builtin() -> Path:
 
 def _trained(task: str, preset: str, folder: str, started: float, overrides: dict[str, Any]) -> Run:
     """The run of a demo; its scores are printed."""
-    wishes = Wishes(
+    wishes = TrainRequest(
         task=task, preset=preset, overrides=overrides | {"training.minutes": MINUTES}, where="demo"
     )
     run = train_anew(wishes, _free(Path(folder)), Progress(), started)

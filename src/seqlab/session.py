@@ -31,11 +31,11 @@ from seqlab.report.evaluate import Score, aligned, duration
 from seqlab.report.page import Report, write_report
 from seqlab.request import refuse_no_data
 from seqlab.run import Run, load, read_facts, read_settings, write_run
-from seqlab.settings import Settings, Wishes, completed, planned
+from seqlab.settings import Settings, TrainRequest, completed, planned
 from seqlab.tasks.prepare import Files, Prepared
 from seqlab.tasks.task import Size
 from seqlab.training.budget import Budget
-from seqlab.training.layering import Layering
+from seqlab.training.layer_rates import LayerRates
 from seqlab.training.loop import Counters, Training
 from seqlab.training.progress import Progress, thousands
 from seqlab.training.speed import batches_a_second, probe_seconds
@@ -70,11 +70,11 @@ def train(
     }
     budget = {"minutes": minutes, "epochs": epochs, "steps": steps}
     overrides |= {f"training.{key}": value for key, value in budget.items() if value is not None}
-    wishes = Wishes(task=task, preset=model, overrides=overrides | dict(settings or {}))
+    wishes = TrainRequest(task=task, preset=model, overrides=overrides | dict(settings or {}))
     return train_anew(wishes, out, Progress(quiet=quiet), time.monotonic())
 
 
-def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, started: float) -> Run:
+def train_anew(wishes: TrainRequest, out: str | Path | None, progress: Progress, started: float) -> Run:
     """A new run. Its name is taken before the data is read; nothing stays where settings or data are bad."""
     source = source_of(wishes)
     wishes = replace(wishes, adapt=source.adapt) if source else wishes
@@ -94,7 +94,7 @@ def train_anew(wishes: Wishes, out: str | Path | None, progress: Progress, start
         refuse_too_little(settings, prepared.facts, started)
         model = sketch(settings.model, prepared.answer.parts)  # refuses parts that do not fit together
         taken = source.taken(model, settings) if source else {}
-        Layering.of(model, taken, settings.transfer)  # refuses what leaves nothing to learn
+        LayerRates.of(model, taken, settings.transfer)  # refuses what leaves nothing to learn
         if wishes.depend_on_speed(size):
             speed = measured(settings, prepared, taken, size, folder)
             size = replace(size, speed=speed)
@@ -131,7 +131,7 @@ def measured(
                 budget=Budget(steps=sys.maxsize),
                 folder=folder,
                 progress=Progress(quiet=True),
-                layering=Layering.of(model, taken, settings.transfer),
+                layer_rates=LayerRates.of(model, taken, settings.transfer),
             )
             batches = batches_a_second(trainer, probe_seconds(size.planned))
     finally:
@@ -139,7 +139,7 @@ def measured(
     return float(f"{size.characters * batches / trainer.epoch_batches:.4g}")
 
 
-def source_of(wishes: Wishes) -> Source | None:
+def source_of(wishes: TrainRequest) -> Source | None:
     """The run to start from, where one is named."""
     return Source(wishes.start) if wishes.start else None
 
@@ -189,7 +189,7 @@ class Session:
         training, facts = settings.training, prepared.facts
         torch.manual_seed(training.seed)
         model = Model(settings.model, prepared.answer.parts)
-        layering = Layering.of(model, put_in(model, self.folder), settings.transfer)
+        layer_rates = LayerRates.of(model, put_in(model, self.folder), settings.transfer)
         model.to(training.device)
         self.progress.say(
             f"{count_parameters(model):,} parameters, {prepared.known.reads.amount(facts)}, "
@@ -205,7 +205,7 @@ class Session:
             budget=self.budget(),
             folder=self.folder,
             progress=self.progress,
-            layering=layering,
+            layer_rates=layer_rates,
         )
         if resumed:
             trainer.resume()

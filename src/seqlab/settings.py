@@ -15,9 +15,9 @@ from seqlab.encoders import Conv, Transformer
 from seqlab.model import ModelConfig
 from seqlab.request import Request, known_preset, known_task
 from seqlab.tasks.task import Size, TaskConfig
-from seqlab.training.crew import WORKER_TOKENS
-from seqlab.training.layering import TransferConfig
+from seqlab.training.layer_rates import TransferConfig
 from seqlab.training.loop import TrainConfig
+from seqlab.training.workers import WORKER_TOKENS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +32,11 @@ class Settings:
     decode: DecodeConfig = DecodeConfig()
 
 
-class Wishes(Request):
+class TrainRequest(Request):
     """What a user asked for, before the data is known."""
 
     @classmethod
-    def of(cls, request: Request) -> Wishes:
+    def of(cls, request: Request) -> TrainRequest:
         return cls(**vars(request))
 
     def settings(self, size: Size | None = None) -> Settings:

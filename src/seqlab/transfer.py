@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from seqlab import rules
 from seqlab.config import Tree
-from seqlab.data.text import FromRun
+from seqlab.data.tokenizers import FromRun
 from seqlab.decoders.causal import WrittenConfig
 from seqlab.encoders import BothWays, Transformer
 from seqlab.errors import UserError

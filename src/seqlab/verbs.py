@@ -22,7 +22,7 @@ from seqlab.model import Model, sketch
 from seqlab.report.cost import inspect_model, measure
 from seqlab.request import of_model, refuse_no_data, task_of
 from seqlab.run import Ask, Run, load
-from seqlab.settings import Settings, Wishes, task_classes
+from seqlab.settings import Settings, TrainRequest, task_classes
 from seqlab.tasks import DEFAULT
 from seqlab.tasks.prepare import Files
 from seqlab.tasks.task import Size
@@ -159,11 +159,11 @@ def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, 
         run = load(name)
         changed = override(dump(run.settings), overrides, Settings)
         return sketch(build(Settings, changed, name).model, run.answer.parts)
-    settings = Wishes.of(of_model(name, task, overrides)).settings()
+    settings = TrainRequest.of(of_model(name, task, overrides)).settings()
     return sketch(settings.model, settings.task.imagined(vocabulary, classes))
 
 
-def check_data(wishes: Wishes) -> tuple[list[str], bool]:
+def check_data(wishes: TrainRequest) -> tuple[list[str], bool]:
     """What `seqlab check` prints, and whether training would refuse the data."""
     settings = wishes.settings()
     task = settings.task

@@ -28,7 +28,7 @@ from transformers import (
 from seqlab.model import Model, count_parameters, sketch
 from seqlab.parts import Batch, Places
 from seqlab.seq import Seq, mask_of
-from seqlab.settings import Wishes
+from seqlab.settings import TrainRequest
 from seqlab.tasks.pretrain_presets import PUBLISHED
 
 SYMBOLS, WIDTH, LAYERS, HEADS, INNER, LENGTH = 60, 32, 3, 4, 80, 24
@@ -47,7 +47,9 @@ def ours(preset, parts):
         changes["model.decoder.width"] = WIDTH
     if preset == "bert-base":
         changes["model.head.hidden"] = (WIDTH,)
-    settings = Wishes(task="pretrain", preset=preset, overrides=changes | {"task.context": LENGTH}).settings()
+    settings = TrainRequest(
+        task="pretrain", preset=preset, overrides=changes | {"task.context": LENGTH}
+    ).settings()
     return Model(settings.model, settings.task.imagined(SYMBOLS, 2)).eval()
 
 
@@ -354,7 +356,7 @@ THEIRS = {
 def test_the_published_sizes_and_norms_are_those_of_the_library(name):
     """Counted without memory for the weights. RoBERTa's token-type vector is part of the positions here: one
     vector fewer."""
-    settings = Wishes(task="pretrain", preset=name).settings()
+    settings = TrainRequest(task="pretrain", preset=name).settings()
     model = sketch(settings.model, settings.task.imagined(PUBLISHED[name], 2))
     with torch.device("meta"):
         theirs = THEIRS[name]()

@@ -14,7 +14,7 @@ from seqlab.errors import UserError
 from seqlab.objectives import SHARPNESS, Halves
 from seqlab.parts import Batch, Output
 from seqlab.seq import Seq, mask_of
-from seqlab.settings import Wishes
+from seqlab.settings import TrainRequest
 from seqlab.tasks.pretrain_presets import presets
 from seqlab.tasks.task import Size
 
@@ -150,7 +150,7 @@ def test_workers_do_not_share_out_rows_that_are_compared(reviews, tmp_path):
 
 def test_only_the_preset_of_that_name_asks_it():
     """Presets that bear the name of a published model learn what was published."""
-    made = {name: Wishes(task="pretrain", preset=name).settings() for name in presets(Size())}
+    made = {name: TrainRequest(task="pretrain", preset=name).settings() for name in presets(Size())}
     assert [name for name, settings in made.items() if settings.task.halves_weight] == ["blank-bilstm-halves"]
     plain, asked = made["blank-bilstm"], made["blank-bilstm-halves"]
     assert replace(plain, task=replace(plain.task, halves_weight=asked.task.halves_weight)) == asked

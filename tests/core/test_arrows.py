@@ -93,7 +93,7 @@ def test_every_import_follows_an_arrow():
 
 SHARED = {
     "tasks": {"task", "prepare"},
-    "answers": {"answer", "documents", "exercises", "fill_blanks", "pen", "searching", "tally"},
+    "answers": {"answer", "documents", "exercise_counts", "exercises", "fill_blanks", "searching", "writer"},
     "fields": {"field"},
     "baselines": {"baseline", "ngrams", "word_table"},
 }

@@ -14,7 +14,7 @@ from seqlab.config import RawText, Variant
 from seqlab.early import preset_tree
 from seqlab.errors import UserError
 from seqlab.request import Request
-from seqlab.settings import Settings, Wishes, task_classes
+from seqlab.settings import Settings, TrainRequest, task_classes
 from seqlab.tasks.task import Size
 
 NAMED = [(task, preset) for task, kind in task_classes().items() for preset in kind.presets(Size())]
@@ -120,7 +120,7 @@ def words(tree):
 
 @pytest.mark.parametrize("task, preset", NAMED)
 def test_each_preset_has_its_words_and_all_its_settings_pass(task, preset):
-    real = config.dump(Wishes(task=task, preset=preset).settings())
+    real = config.dump(TrainRequest(task=task, preset=preset).settings())
     bare = config.dump(Request(task=task, preset=preset).built(preset_tree, schema.settings()))
     assert words(bare) == words(real)
     assert config.dump(config.build(schema.settings(), real, "settings")) == real
@@ -150,11 +150,11 @@ def changes(hint, tree, key=""):
 
 @pytest.mark.parametrize("task, preset", NAMED)
 def test_what_is_changed_upon_a_preset_is_told_in_the_same_words_or_passes(task, preset, no_contradictions):
-    tree = config.dump(Wishes(task=task, preset=preset).settings())
+    tree = config.dump(TrainRequest(task=task, preset=preset).settings())
     outcomes = set()
     start = NAMED.index((task, preset)) % 10  # a tenth for each preset: all of them would take minutes
     for overrides in itertools.islice(changes(Settings, tree), start, None, 10):
-        real = told(Wishes(task=task, preset=preset, overrides=overrides).settings)
+        real = told(TrainRequest(task=task, preset=preset, overrides=overrides).settings)
         request = Request(task=task, preset=preset, overrides=overrides)
         bare = told(functools.partial(request.built, preset_tree, schema.settings()))
         refused = isinstance(real, str)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from seqlab.answers.exercises import Blanks, Noises, Repair, Vocabulary
 from seqlab.data.corrupt import FIRST, corrupt, infill, mask, permute, row_random
 from seqlab.data.store import Ragged
-from seqlab.data.text import CLS, MASK, SEP
+from seqlab.data.tokenizers import CLS, MASK, SEP
 
 SYMBOLS, LENGTH, CONTEXT = 1000, 1_000_000, 256
 

@@ -22,7 +22,7 @@ from seqlab.data.documents import (
     sentence_starts,
 )
 from seqlab.data.store import Ragged, offsets_of
-from seqlab.data.text import CLS, SEP, Bpe, Words
+from seqlab.data.tokenizers import CLS, SEP, Bpe, Words
 from seqlab.errors import UserError
 
 # Documents and sentences ------------------------------------------------------------------------------------

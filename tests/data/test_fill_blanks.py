@@ -4,7 +4,7 @@ import pytest
 
 from seqlab.answers.fill_blanks import TokenTexts
 from seqlab.data.corrupt import FIRST
-from seqlab.data.text import Bpe, Characters, Unigram, Words
+from seqlab.data.tokenizers import Bpe, Characters, Unigram, Words
 
 NAMES = ("Ann", "Ben", "Cleo", "Dora")
 STORY = " ".join(

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from seqlab.data import grams as grams_module
-from seqlab.data.grams import Grams
+from seqlab.data import hashed_grams as grams_module
+from seqlab.data.hashed_grams import Grams
 from seqlab.data.read import DataConfig
 from seqlab.data.readings import READINGS, reading, shorten
 from seqlab.data.store import Ragged
-from seqlab.data.text import EOS, SEP, UNK, WORD, Bpe, Characters, Words
+from seqlab.data.tokenizers import EOS, SEP, UNK, WORD, Bpe, Characters, Words
 from seqlab.errors import UserError
 
 TEXTS = [
@@ -216,7 +216,7 @@ def test_buckets_follow_the_data_and_the_number_of_classes():
 
 def test_another_process_hashes_alike():
     code = (
-        "from seqlab.data.grams import Grams; print(Grams.train(['a b', 'a b', 'c'],"
+        "from seqlab.data.hashed_grams import Grams; print(Grams.train(['a b', 'a b', 'c'],"
         " 2).idf.nonzero()[0].tolist())"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -27,7 +27,7 @@ from seqlab.data.stream import (
     split_text,
     stretches,
 )
-from seqlab.data.text import UNK, Bpe, Characters, Tokenizer, Words
+from seqlab.data.tokenizers import UNK, Bpe, Characters, Tokenizer, Words
 from seqlab.errors import UserError
 from seqlab.tasks.generate import Generate
 from seqlab.tasks.prepare import Files

@@ -15,7 +15,7 @@ from seqlab.objectives import CrossEntropy
 from seqlab.outputs import First, Linear, Mean, Vocabulary
 from seqlab.parts import Batch, Facts, Places
 from seqlab.seq import Seq
-from seqlab.settings import Wishes
+from seqlab.settings import TrainRequest
 from seqlab.tasks.pretrain import Pretrain
 from seqlab.tasks.task import Size
 from seqlab.training.checkpoint import load_weights, save_weights
@@ -163,7 +163,7 @@ def test_parameters_by_formula_are_those_that_are_there(name):
 @pytest.mark.parametrize("name", Pretrain.presets(Size()))
 @pytest.mark.parametrize("minutes", [2.0, 100.0])
 def test_parameters_of_every_pretrain_preset_by_formula(name, minutes):
-    settings = Wishes(task="pretrain", preset=name).settings(Size(minutes=minutes))
+    settings = TrainRequest(task="pretrain", preset=name).settings(Size(minutes=minutes))
     model = sketch(settings.model, settings.task.imagined(Pretrain.published.get(name, 8_000), 2))
     assert sum(cost.parameters for cost in model.costs(128)) == count_parameters(model)
 

@@ -20,7 +20,7 @@ import seqlab as package
 from seqlab import cli, session
 from seqlab.errors import Stopped, UserError
 from seqlab.run import Run
-from seqlab.settings import Wishes, task_classes
+from seqlab.settings import TrainRequest, task_classes
 from seqlab.tasks.pretrain import Objective
 from seqlab.training.progress import Progress
 
@@ -117,7 +117,10 @@ def data(tmp_path_factory) -> dict[str, Path]:
 def train(case: Case, data: dict[str, Path], folder: Path) -> Run:
     settings = {"data.train": (str(data[case.data]),), **SMALL, **case.settings}
     return session.train_anew(
-        Wishes(task=case.task, preset=case.preset, overrides=settings), folder, Progress(quiet=True), 0.0
+        TrainRequest(task=case.task, preset=case.preset, overrides=settings),
+        folder,
+        Progress(quiet=True),
+        0.0,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seqlab.answers.searching import written_tokens
-from seqlab.data.text import BOS, EOS, Bpe
+from seqlab.data.tokenizers import BOS, EOS, Bpe
 from seqlab.decoders import Attending, Causal
 from seqlab.encoders import Conv, Gru, Lstm, Transformer
 from seqlab.errors import UserError

@@ -15,7 +15,7 @@ import typer
 from seqlab import cli
 from seqlab.config import Variant, parse_overrides
 from seqlab.errors import UserError
-from seqlab.settings import Settings, Wishes, task_classes
+from seqlab.settings import Settings, TrainRequest, task_classes
 from seqlab.tasks.task import Size
 
 TASKS = task_classes()
@@ -60,7 +60,7 @@ def test_a_command_that_is_shown_can_be_typed(words, output):
     preset = names[0] if verb == "inspect" else given.get("model") or ""
     task = given.get("task") or next((name for name in names[:1] if name in PRESETS), "")
     task = task or next(task for task, presets in PRESETS.items() if not preset or preset in presets)
-    wishes = Wishes(task=task, preset=preset, overrides=parse_overrides(settings))
+    wishes = TrainRequest(task=task, preset=preset, overrides=parse_overrides(settings))
     if output.startswith("settings: "):
         with pytest.raises(UserError) as error:
             wishes.settings()

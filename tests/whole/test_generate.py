@@ -16,9 +16,9 @@ import torch
 
 import seqlab
 from seqlab import config, likelihood, session
-from seqlab.answers.pen import Pen
+from seqlab.answers.writer import Writer
 from seqlab.data.store import Ragged
-from seqlab.data.text import BOS, EOS
+from seqlab.data.tokenizers import BOS, EOS
 from seqlab.decode import DecodeConfig
 from seqlab.decoders import Causal
 from seqlab.encoders import Conv, Lstm, Transformer
@@ -28,7 +28,7 @@ from seqlab.model import Model, ModelConfig
 from seqlab.nn.positions import Learned
 from seqlab.parts import Facts
 from seqlab.seq import Seq
-from seqlab.settings import Settings, Wishes
+from seqlab.settings import Settings, TrainRequest
 from seqlab.tasks.generate import Generate
 from seqlab.tasks.prepare import Files
 from seqlab.training.progress import Progress
@@ -75,7 +75,7 @@ def trained(folder: Path, settings: dict[str, object], name: str = "run", *, rep
         patch.setenv("SEQLAB_CACHE", str(folder / "cache"))
         if not report:
             patch.setattr(session.Session, "finish", lambda self, _: seqlab.load(self.folder))
-        return session.train_anew(Wishes(tree=settings), folder / name, Progress(quiet=True), 0.0)
+        return session.train_anew(TrainRequest(tree=settings), folder / name, Progress(quiet=True), 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_what_comes_piece_by_piece_is_what_comes_at_once(name, request):
 def test_a_character_of_several_bytes_comes_whole(looks, monkeypatch):
     """Subwords of bytes, which have never seen a snowman, need three of them."""
     snowman = looks.reads.tokenizer.encode(["☃!"]).values.tolist()
-    monkeypatch.setattr(Pen, "stream", lambda *_: iter(snowman))
+    monkeypatch.setattr(Writer, "stream", lambda *_: iter(snowman))
 
     assert len(snowman) == 4
     assert list(looks.stream("")) == ["☃", "!"]
@@ -253,11 +253,11 @@ def with_decode(run, folder: Path, old: bool = False, **decode: object):
 def test_presets_draw_unless_told_otherwise(task, preset, asked, wanted):
     """Also where a settings file stands above the preset, and in a file as `seqlab init` writes it."""
     nested = {"decode": {key.removeprefix("decode."): value for key, value in asked.items()}}
-    made = Wishes(task=task, preset=preset).settings()
+    made = TrainRequest(task=task, preset=preset).settings()
     for wishes in (
-        Wishes(task=task, preset=preset, overrides=asked),
-        Wishes(task=task, preset=preset, tree={"task": {"kind": task}, **nested}),
-        Wishes(tree=config.read_yaml(config.commented(made), ""), overrides=asked),
+        TrainRequest(task=task, preset=preset, overrides=asked),
+        TrainRequest(task=task, preset=preset, tree={"task": {"kind": task}, **nested}),
+        TrainRequest(tree=config.read_yaml(config.commented(made), ""), overrides=asked),
     ):
         how = wishes.settings().decode
         assert (how.sample, how.temperature, how.beam) == wanted
@@ -624,7 +624,7 @@ def test_facts_of_another_task_are_refused(cats, tmp_path):
 def test_a_window_that_is_full_is_begun_anew():
     """Longer than the window, text comes from the last three quarters of it, again and again."""
     model = writer(Transformer(layers=1, heads=2, feed_forward=16, positions=Learned(length=8)))
-    pen = Pen(model, 7, endless=True, window=8)
+    pen = Writer(model, 7, endless=True, window=8)
 
     how = DecodeConfig(sample=True, temperature=0.8)
     assert pen.write([[8, 9]], how, 50)[0] == list(pen.stream([8, 9], how, 50))

@@ -18,9 +18,9 @@ from made import opinions, write_table
 from seqlab import session
 from seqlab.data.builtin import write_stress_tables
 from seqlab.errors import MachineError, Stopped, UserError
-from seqlab.labs import LABS, asked, begin, few_labels, lab, objectives, transfer, trials
-from seqlab.labs.asked import Rows, parse_counts
+from seqlab.labs import LABS, begin, few_labels, lab, objectives, options, transfer, trials
 from seqlab.labs.lab import Spread
+from seqlab.labs.options import Rows, parse_counts
 from seqlab.labs.trials import Trial, train_all
 
 COMMON = {
@@ -45,7 +45,7 @@ def reviews(tmp_path_factory):
 @pytest.fixture(scope="module", autouse=True)
 def _few_steps():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asked, "QUICK_STEPS", 6)
+        patch.setattr(options, "QUICK_STEPS", 6)
         yield
 
 
@@ -241,7 +241,7 @@ def test_trials_side_by_side_give_the_numbers_of_one_after_the_other(found, revi
 def test_one_trial_runs_on_each_core_unless_threads_are_asked_for(reviews, tmp_path, monkeypatch):
     monkeypatch.setattr(few_labels.torch, "get_num_threads", lambda: 6)
     for settings, count in (({}, 6), ({"training.threads": 2}, 1)):
-        wanted = asked.Asked.of(
+        wanted = options.LabOptions.of(
             quick=True,
             data=reviews,
             unlabelled="",

@@ -25,7 +25,7 @@ from seqlab.baselines.grams import guessed
 from seqlab.data.corrupt import FIRST
 from seqlab.data.documents import encode_documents
 from seqlab.data.store import Store
-from seqlab.data.text import CLS, EOS, MASK, SEP, SPECIAL
+from seqlab.data.tokenizers import CLS, EOS, MASK, SEP, SPECIAL
 from seqlab.encoders.both_ways import BothWays
 from seqlab.errors import Stopped, UserError
 from seqlab.parts import Batch, Places

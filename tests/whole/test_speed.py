@@ -15,13 +15,13 @@ import seqlab as package
 from seqlab import session
 from seqlab.config import dump, read_file
 from seqlab.errors import Stopped
-from seqlab.settings import Wishes, task_classes
+from seqlab.settings import TrainRequest, task_classes
 from seqlab.tasks.prepare import Files
 from seqlab.tasks.task import Size
 from seqlab.training import speed
-from seqlab.training.crew import Crew
 from seqlab.training.loop import TrainConfig, Training
 from seqlab.training.progress import Progress
+from seqlab.training.workers import Workers
 
 SMALL = {
     "model.decoder.width": 16, "model.decoder.body.width": 16, "model.decoder.body.layers": 1,
@@ -109,7 +109,7 @@ def test_a_run_by_minutes_keeps_its_speed_and_never_measures_again(book, measure
     assert [resumed.settings.training.speed] == measured and measured[0] > 0
     assert (tmp_path / "run" / "config.yaml").read_bytes() == before
     monkeypatch.setattr(session.Session, "run", lambda self: package.load(self.folder))
-    wishes = Wishes(tree=read_file(tmp_path / "run" / "config.yaml"))
+    wishes = TrainRequest(tree=read_file(tmp_path / "run" / "config.yaml"))
     again = session.train_anew(wishes, tmp_path / "again", Progress(quiet=True), session.time.monotonic())
     assert again.settings == resumed.settings and len(measured) == 1
 
@@ -127,7 +127,7 @@ def test_measuring_leaves_nothing_behind(book, measured, tmp_path, monkeypatch):
     plain = train(book, tmp_path / "plain", steps=4)
     assert plain.settings.training.speed is None and not measured
 
-    monkeypatch.setattr(Wishes, "depend_on_speed", lambda *_: True)
+    monkeypatch.setattr(TrainRequest, "depend_on_speed", lambda *_: True)
     probed = train(book, tmp_path / "probed", steps=4)
     assert measured and probed.settings.training.speed == measured[0]
     assert replace(probed.settings, training=plain.settings.training) == plain.settings
@@ -144,12 +144,12 @@ def test_measuring_leaves_nothing_behind(book, measured, tmp_path, monkeypatch):
 
 def test_what_depends_on_no_speed_is_not_measured():
     minutes = Size(minutes=5.0)
-    assert not Wishes(task="classify").depend_on_speed(minutes)
-    assert not Wishes(task="pretrain", preset="roberta").depend_on_speed(minutes)
-    assert not Wishes(tree=dump(Wishes(task="generate").settings())).depend_on_speed(minutes)
-    assert Wishes(task="generate").depend_on_speed(minutes)
+    assert not TrainRequest(task="classify").depend_on_speed(minutes)
+    assert not TrainRequest(task="pretrain", preset="roberta").depend_on_speed(minutes)
+    assert not TrainRequest(tree=dump(TrainRequest(task="generate").settings())).depend_on_speed(minutes)
+    assert TrainRequest(task="generate").depend_on_speed(minutes)
     told = {f"model.decoder.{name}": 0.2 for name in ("dropout", "output_dropout", "body.dropout")}
-    assert not Wishes(task="generate", overrides=told).depend_on_speed(minutes)
+    assert not TrainRequest(task="generate", overrides=told).depend_on_speed(minutes)
 
 
 def test_the_speed_is_that_of_the_steps(monkeypatch):
@@ -170,7 +170,7 @@ class Steps(Training):
 
     def __init__(self):
         self.taken, self.config = 0, TrainConfig(accumulate=3)
-        self.crew = Crew(torch.nn.Identity(), workers=1, seed=0)
+        self.workers = Workers(torch.nn.Identity(), workers=1, seed=0)
 
     def take_step(self):
         self.taken += 1

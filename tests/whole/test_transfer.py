@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 import seqlab as library
 from seqlab.encoders import BothWays
 from seqlab.errors import UserError
-from seqlab.training.layering import Layering, TransferConfig
+from seqlab.training.layer_rates import LayerRates, TransferConfig
 from seqlab.training.loop import Training
 from seqlab.transfer import Source
 
@@ -271,17 +271,17 @@ def test_rates_fall_with_depth_and_layers_are_let_loose_from_the_top():
         }
     )
     taken = [name for name, _ in model.named_parameters() if not name.startswith("head")]
-    layering = Layering.of(model, taken, TransferConfig(rate_decay=0.5, unfreeze=0.3))
+    layer_rates = LayerRates.of(model, taken, TransferConfig(rate_decay=0.5, unfreeze=0.3))
     depths = {
         "input.embedding.weight": 3,
         "encoder.layers.0.weight": 2,
         "encoder.layers.1.weight": 1,
         "head.weight": 0,
     }
-    assert {name: layering.depth(name) for name in depths} == depths
-    assert [layering.factor(depth, 1.0) for depth in range(4)] == [1.0, 0.5, 0.25, 0.125]
-    assert [layering.factor(depth, 0.15) for depth in range(4)] == [1.0, 0.5, 0.0, 0.0]
-    assert [layering.factor(depth, 0.0) for depth in range(4)] == [1.0, 0.0, 0.0, 0.0]
+    assert {name: layer_rates.depth(name) for name in depths} == depths
+    assert [layer_rates.factor(depth, 1.0) for depth in range(4)] == [1.0, 0.5, 0.25, 0.125]
+    assert [layer_rates.factor(depth, 0.15) for depth in range(4)] == [1.0, 0.5, 0.0, 0.0]
+    assert [layer_rates.factor(depth, 0.0) for depth in range(4)] == [1.0, 0.0, 0.0, 0.0]
 
 
 def test_a_stopped_fine_tuning_ends_as_if_it_had_not_been_stopped(pretrained, data, tmp_path, monkeypatch):

@@ -14,11 +14,11 @@ import torch
 from made import opinions, write_table
 
 from seqlab import session
-from seqlab.data.text import EOS
+from seqlab.data.tokenizers import EOS
 from seqlab.errors import UserError
 from seqlab.fields.field import kept_texts
 from seqlab.run import load
-from seqlab.settings import Wishes
+from seqlab.settings import TrainRequest
 from seqlab.tasks.prepare import Files
 
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -365,7 +365,7 @@ def test_some_sources_are_learnt_without_their_full_stop(tmp_path, monkeypatch):
 
     def prepared(share):
         overrides = {"data.train": (name,), "data.valid": (name,), "task.open_ends": share}
-        settings = Wishes(task="translate", overrides=overrides).settings()
+        settings = TrainRequest(task="translate", overrides=overrides).settings()
         files = Files(settings.task, settings.data)
         return files.prepare(settings.data, settings.model, settings.decode)
 
@@ -395,7 +395,7 @@ def test_single_words_are_read_with_two_layers_when_there_is_time(tmp_path, monk
     for name, some in (("words", rows), ("turned", [row[::-1] for row in rows])):
         for minutes in (3, 30):
             overrides = {"data.train": (write_pairs(tmp_path, name, some),), "training.minutes": minutes}
-            wishes = Wishes(task="translate", preset="lstm-attention", overrides=overrides)
+            wishes = TrainRequest(task="translate", preset="lstm-attention", overrides=overrides)
             first = wishes.settings()
             size = replace(Files(first.task, first.data).size, minutes=minutes)
             layers[name, minutes] = wishes.settings(size).model.encoder.layers

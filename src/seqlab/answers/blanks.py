@@ -31,7 +31,7 @@ from seqlab.answers.fill_blanks import (
     paired,
     piece_scores,
 )
-from seqlab.data.text import SEP, SPECIAL, UNK
+from seqlab.data.tokenizers import SEP, SPECIAL, UNK
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.fields.field import Text

@@ -12,8 +12,8 @@ from seqlab.answers.answer import Prediction
 from seqlab.answers.documents import DocumentsAnswer
 from seqlab.answers.exercises import Continue
 from seqlab.answers.fill_blanks import BLANK
-from seqlab.answers.pen import LONGEST, Generated, Pen, text_after
-from seqlab.data.text import SEP, SPECIAL
+from seqlab.answers.writer import LONGEST, Generated, Writer, text_after
+from seqlab.data.tokenizers import SEP, SPECIAL
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.fields.field import Text
@@ -40,9 +40,9 @@ class CausalAnswer(DocumentsAnswer):
     def example(self) -> str:
         return "the"
 
-    def pen(self, model: Model) -> Pen:
+    def pen(self, model: Model) -> Writer:
         model.eval()
-        return Pen(model, SEP, endless=True, window=self.context if grows(decoder_of(model)) else None)
+        return Writer(model, SEP, endless=True, window=self.context if grows(decoder_of(model)) else None)
 
     def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> Sequence[Prediction]:
         prompts = self.single(given)

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Known, TextScore, refuse_empty
-from seqlab.answers.pen import LONGEST, Generated, Pen, text_after
+from seqlab.answers.writer import LONGEST, Generated, Writer, text_after
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds
 from seqlab.data.store import Ragged, Store, pad
 from seqlab.data.stream import FOLLOWS, START, Blocks, Streams, encode_text, split_text, stretches
-from seqlab.data.text import BOS
+from seqlab.data.tokenizers import BOS
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.fields.field import Text
@@ -189,11 +189,11 @@ class ContinuationAnswer(Answer):
 
     # Writing ------------------------------------------------------------------------------------------------
 
-    def pen(self, model: Model) -> Pen:
+    def pen(self, model: Model) -> Writer:
         """The model, ready to write."""
         model.eval()
         window = (self.learnt.longest if self.by_rows else self.context) if grows(decoder_of(model)) else None
-        return Pen(model, self.learnt.opening, endless=not self.by_rows, window=window)
+        return Writer(model, self.learnt.opening, endless=not self.by_rows, window=window)
 
     def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> list[Generated]:
         """Each prompt and its continuation; an empty prompt starts from nothing."""
@@ -233,7 +233,7 @@ class ContinuationAnswer(Answer):
     def _longest(self, how: DecodeConfig) -> int:
         return how.longest or (self.learnt.longest if self.by_rows else LONGEST[self.learnt.unit])
 
-    def _ids(self, pen: Pen, prompt: str) -> list[int]:
+    def _ids(self, pen: Writer, prompt: str) -> list[int]:
         tokenizer = self.text.tokenizer
         if not self.by_rows:
             return [int(number) for number in encode_text(tokenizer, prompt)]
@@ -249,7 +249,7 @@ class ContinuationAnswer(Answer):
             )
         return ids
 
-    def _note(self, pen: Pen, ids: list[int]) -> str:
+    def _note(self, pen: Writer, ids: list[int]) -> str:
         if pen.window is None or len(ids) < pen.window:
             return ""
         return (

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from seqlab.answers.answer import Answer, Extent, Findings, Judged, Known, TextScore, refuse_empty
+from seqlab.answers.exercise_counts import ExerciseCounts, scored
 from seqlab.answers.exercises import INFERENCE_TOKENS, DocumentExercise, Noises, Vocabulary, padded
 from seqlab.answers.fill_blanks import BLANK, Cloze, TokenTexts, in_blocks
-from seqlab.answers.tally import Tally, scored
 from seqlab.data.batches import Rows, in_order
 from seqlab.data.store import Store
-from seqlab.data.text import CLS, MASK, SEP, UNK
+from seqlab.data.tokenizers import CLS, MASK, SEP, UNK
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
 from seqlab.fields.field import Text
@@ -71,7 +71,7 @@ class Done:
     most: int | None
     """So many ids; None: all."""
 
-    def for_metrics(self, tally: Tally) -> tuple[np.ndarray, np.ndarray]:
+    def for_metrics(self, tally: ExerciseCounts) -> tuple[np.ndarray, np.ndarray]:
         """What the metrics take of how it was done."""
         return tally.for_metrics(self.offsets, self.units)
 

@@ -23,7 +23,7 @@ from seqlab.data.corrupt import Masked, Noise, corrupt, mask, row_random
 from seqlab.data.documents import A_SIZE, A_START, B_SIZE, B_START, NEXT, Pairs, sentence_starts
 from seqlab.data.store import Ragged
 from seqlab.data.stream import START, WIDTH, Blocks, stretches
-from seqlab.data.text import BOS, CLS, EOS, SEP, Tokenizer
+from seqlab.data.tokenizers import BOS, CLS, EOS, SEP, Tokenizer
 from seqlab.errors import UserError
 from seqlab.likelihood import judge
 from seqlab.parts import Batch, Output, Places, meant

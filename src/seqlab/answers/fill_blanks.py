@@ -17,7 +17,7 @@ from torch import Tensor
 from seqlab.answers.exercises import INFERENCE_TOKENS, answered, padded
 from seqlab.data.batches import Rows, chunks, in_order
 from seqlab.data.corrupt import FIRST
-from seqlab.data.text import CLS, MASK, SEP, SPECIAL, Tokenizer
+from seqlab.data.tokenizers import CLS, MASK, SEP, SPECIAL, Tokenizer
 from seqlab.errors import UserError
 from seqlab.inference import predicted
 from seqlab.model import Model

@@ -11,11 +11,11 @@ import torch
 
 from seqlab.answers.answer import Judged, TextScore
 from seqlab.answers.documents import WORST, DocumentsAnswer, Done
+from seqlab.answers.exercise_counts import NATS, PIECES
 from seqlab.answers.exercises import Repair, padded
 from seqlab.answers.searching import search_all, written_tokens
-from seqlab.answers.tally import NATS, PIECES
 from seqlab.data.batches import Rows
-from seqlab.data.text import BOS, EOS, SPECIAL
+from seqlab.data.tokenizers import BOS, EOS, SPECIAL
 from seqlab.decode import DecodeConfig, Found
 from seqlab.errors import UserError
 from seqlab.fields.field import Text

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from seqlab.data.batches import Rows
-from seqlab.data.text import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL, UNK, Tokenizer
+from seqlab.data.tokenizers import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL, UNK, Tokenizer
 from seqlab.decode import DecodeConfig, Found, Marks, by_length, decode, decode_all
 from seqlab.likelihood import decoder_of
 from seqlab.model import Model, device_of

@@ -17,7 +17,7 @@ from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Kn
 from seqlab.answers.searching import search_all, written_tokens
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds, in_order
 from seqlab.data.store import Ragged, Store, offsets_of, pad
-from seqlab.data.text import BOS, EOS, PAD
+from seqlab.data.tokenizers import BOS, EOS, PAD
 from seqlab.decode import DecodeConfig, Found
 from seqlab.fields.field import Text
 from seqlab.fields.source import SourceField

@@ -9,7 +9,7 @@ from seqlab.answers.written import Items, WrittenAnswer
 from seqlab.baselines import word_table
 from seqlab.baselines.baseline import Baseline, Lesson
 from seqlab.baselines.word_table import FILE, WordTable
-from seqlab.data.text import Characters, TokensConfig, Words
+from seqlab.data.tokenizers import Characters, TokensConfig, Words
 
 
 class Copy(Baseline):

@@ -12,12 +12,12 @@ from torch.nn import functional
 from seqlab.answers.answer import Judged
 from seqlab.answers.continuation import ContinuationAnswer, Stretch
 from seqlab.answers.documents import DocumentsAnswer, Done
+from seqlab.answers.exercise_counts import BatchAnswers, ExerciseCounts, counted
 from seqlab.answers.exercises import Answered, DocumentExercise, PairedBlanks
-from seqlab.answers.tally import Found, Tally, counted
 from seqlab.baselines.baseline import Baseline, Lesson
 from seqlab.baselines.ngrams import NGrams
 from seqlab.data.documents import NEXT
-from seqlab.data.text import BOS, PAD
+from seqlab.data.tokenizers import BOS, PAD
 from seqlab.likelihood import sums
 from seqlab.parts import Batch
 from seqlab.seq import Seq
@@ -87,7 +87,7 @@ class DocumentGrams(Grams):
         return Judged(*part.for_metrics(guessed(self.ngrams, part.exercise, part.most)))
 
 
-def guessed(ngrams: NGrams, exercise: DocumentExercise, most: int | None) -> Tally:
+def guessed(ngrams: NGrams, exercise: DocumentExercise, most: int | None) -> ExerciseCounts:
     """How n-grams do an exercise: each token from those before it in its block, as they are before anything
     is hidden.
 
@@ -100,7 +100,7 @@ def guessed(ngrams: NGrams, exercise: DocumentExercise, most: int | None) -> Tal
     )
     common = int(np.concatenate(follows).mean() > 0.5)
 
-    def judged(batch: Batch) -> Found:
+    def judged(batch: Batch) -> BatchAnswers:
         return gram_answered(ngrams, batch), np.full(batch.size, common) if "row" in batch.targets else None
 
     batches = ((rows, exercise.batch(rows)) for rows in exercise.fixed(most))

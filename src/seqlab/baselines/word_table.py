@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from seqlab.data.text import WORD
+from seqlab.data.tokenizers import WORD
 from seqlab.errors import UserError
 from seqlab.files import write_json
 

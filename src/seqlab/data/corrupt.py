@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqlab.data.store import offsets_of
-from seqlab.data.text import MASK, SPECIAL
+from seqlab.data.tokenizers import MASK, SPECIAL
 
 Ids = NDArray[np.int64]
 FIRST = len(SPECIAL)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from seqlab.data import sentences
 from seqlab.data.batches import Plan, Rows, cut
 from seqlab.data.store import Ragged, offsets_of
-from seqlab.data.text import SEP, Tokenizer
+from seqlab.data.tokenizers import SEP, Tokenizer
 
 
 def documents(texts: Iterable[str], running: bool) -> Iterator[str]:

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 from seqlab.config import Positive
 from seqlab.data.columns import Layout, Role, layout_of
 from seqlab.data.files import Lines, Place, Source, find, open_bytes
-from seqlab.data.text import TokensConfig, Words
+from seqlab.data.tokenizers import TokensConfig, Words
 from seqlab.errors import UserError, one_of
 
 __all__ = ["Bad", "DataConfig", "Place", "Role", "Row", "Table"]

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqlab.data import sentences
-from seqlab.data.grams import Document, Grams
+from seqlab.data.hashed_grams import Document, Grams
 from seqlab.data.read import DataConfig
 from seqlab.data.store import Ragged, concatenate, marked, offsets_of
-from seqlab.data.text import CLS, EOS, SEP, SPECIAL, Characters, Tokenizer, sample
+from seqlab.data.tokenizers import CLS, EOS, SEP, SPECIAL, Characters, Tokenizer, sample
 from seqlab.folder import TOKENIZER
 
 CHARACTERS = "tokenizer.characters.json"

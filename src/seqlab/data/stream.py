@@ -18,7 +18,7 @@ from seqlab.data.batches import Plan, Rows
 from seqlab.data.files import Lines, Place
 from seqlab.data.read import Bad, DataConfig, Role, Row, Table
 from seqlab.data.store import Ragged
-from seqlab.data.text import BOS, UNK, Tokenizer
+from seqlab.data.tokenizers import BOS, UNK, Tokenizer
 from seqlab.errors import UserError
 
 LONGEST_PIECE = 4096

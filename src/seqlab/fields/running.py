@@ -34,7 +34,7 @@ from seqlab.data.survey import (
     text_hash,
     too_few,
 )
-from seqlab.data.text import BOS, EOS, UNK, Characters, Tokenizer, TokensConfig, Words
+from seqlab.data.tokenizers import BOS, EOS, UNK, Characters, Tokenizer, TokensConfig, Words
 from seqlab.errors import UserError
 from seqlab.fields.field import DataFacts, Encoded, ReadField, Text, raw_text
 from seqlab.folder import TOKENIZER

@@ -14,7 +14,7 @@ from seqlab.data.readings import Reading, TokensReading, reading
 from seqlab.data.sides import SideLook, side_line
 from seqlab.data.store import Store
 from seqlab.data.survey import Split
-from seqlab.data.text import UNK
+from seqlab.data.tokenizers import UNK
 from seqlab.errors import UserError
 from seqlab.fields.field import Encoded, ReadField, Text, raw_text
 from seqlab.folder import TOKENIZER

@@ -15,7 +15,7 @@ from seqlab.data.read import DataConfig, Role
 from seqlab.data.sides import SideLook, pair_problems, side_line
 from seqlab.data.store import Ragged, Store, marked
 from seqlab.data.survey import Problem, Split, Splits
-from seqlab.data.text import BOS, EOS, Tokenizer
+from seqlab.data.tokenizers import BOS, EOS, Tokenizer
 from seqlab.errors import UserError
 from seqlab.fields.field import Encoded, Field, kept_texts, raw_text
 from seqlab.folder import TOKENIZER

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from seqlab.folder import METRICS, SCORES
-from seqlab.labs.asked import GRAMS_AT_ONCE, LETTERS, READING, Asked, write_rows
 from seqlab.labs.lab import Line, Panel, Spread, Table
+from seqlab.labs.options import GRAMS_AT_ONCE, LETTERS, READING, LabOptions, write_rows
 from seqlab.labs.trials import Trial, train_all
 from seqlab.report.evaluate import duration
 from seqlab.training.progress import Progress
@@ -50,20 +50,20 @@ class Learnt:
 class Comparison:
     """All runs of a lab: every side, with every number of labels, with every seed."""
 
-    asked: Asked
+    options: LabOptions
     folder: Path
     progress: Progress
 
     def learn(self, sides: Sequence[Side]) -> dict[tuple[str, int], tuple[Learnt, ...]]:
         """Train what is not trained yet, and give everything: one entry a seed."""
-        asked, began, done = self.asked, time.monotonic(), 0.0
-        if shared := asked.rows.shared:
+        options, began, done = self.options, time.monotonic(), 0.0
+        if shared := options.rows.shared:
             self.progress.say(
-                f"Warning: {shared:,} of {len(asked.rows.test):,} test rows have a text that is learnt from,"
-                " too."
+                f"Warning: {shared:,} of {len(options.rows.test):,} test rows have a text that is learnt"
+                " from, too."
             )
         every = [
-            (side, count, seed) for seed in range(asked.seeds) for count in asked.counts for side in sides
+            (side, count, seed) for seed in range(options.seeds) for count in options.counts for side in sides
         ]
         trials = [self.trial(*one) for one in every]
         for trial in train_all(trials, self.at_once):
@@ -78,9 +78,9 @@ class Comparison:
                 f" {len(every) - len(left)} of {len(every)} runs, about"
                 f" {duration((time.monotonic() - began) / done * sum(left))} left"
             )
-        cells = [(side, count) for side in sides for count in asked.counts]
+        cells = [(side, count) for side in sides for count in options.counts]
         return {
-            (side.name, count): tuple(self.read(side, count, seed) for seed in range(asked.seeds))
+            (side.name, count): tuple(self.read(side, count, seed) for seed in range(options.seeds))
             for side, count in cells
         }
 
@@ -88,20 +88,20 @@ class Comparison:
         """About how long a run takes, in rows that are learnt from; to score one takes a third of that."""
         if side.body is None:
             return float(count)  # a little, whatever the model
-        epochs, rows = self.asked.epochs_for(count), self.asked.rows
+        epochs, rows = self.options.epochs_for(count), self.options.rows
         return epochs * (count + len(rows.valid) / 3) + len(rows.test) / 3
 
     def rows_file(self, count: int, seed: int) -> Path:
         """The labels of a seed; all of them are the same with every seed."""
-        if count == len(self.asked.rows.pool):
-            return write_rows(self.folder / "data" / "all.jsonl", self.asked.rows.pool)
+        if count == len(self.options.rows.pool):
+            return write_rows(self.folder / "data" / "all.jsonl", self.options.rows.pool)
         path = self.folder / "data" / f"{count}-{seed}.jsonl"
-        return path if path.exists() else write_rows(path, self.asked.rows.order(seed)[:count])
+        return path if path.exists() else write_rows(path, self.options.rows.order(seed)[:count])
 
     def trial(self, side: Side, count: int, seed: int) -> Trial:
         """What a run is asked for. Sides with a body have the same settings; only the weights that they start
         from differ."""
-        data, rows, folder = self.folder / "data", self.asked.rows, str(self.run_folder(side, count, seed))
+        data, rows, folder = self.folder / "data", self.options.rows, str(self.run_folder(side, count, seed))
         overrides: dict[str, Any] = {
             "data.train": (str(self.rows_file(count, seed)),),
             "data.valid": (str(write_rows(data / "valid.jsonl", rows.valid)),),
@@ -109,15 +109,15 @@ class Comparison:
             "training.seed": seed, "training.baseline": False, "training.threads": 1,
         }  # fmt: skip
         if side.body is None:
-            letters = {**LETTERS, "training.batch_tokens": GRAMS_AT_ONCE} if self.asked.builtin else {}
+            letters = {**LETTERS, "training.batch_tokens": GRAMS_AT_ONCE} if self.options.builtin else {}
             return Trial(folder, overrides | letters, preset=BOW)
-        epochs = self.asked.epochs_for(count)
+        epochs = self.options.epochs_for(count)
         overrides |= {
             "training.epochs": epochs,
             "training.validations": epochs,
             "training.patience": epochs + 1,
         }
-        overrides |= {key: value for key, value in self.asked.tuning.items() if not key.startswith(READING)}
+        overrides |= {key: value for key, value in self.options.tuning.items() if not key.startswith(READING)}
         if side.new:
             return Trial(folder, overrides, like=str(side.body))
         return Trial(folder, overrides | {"transfer.start": str(side.body)})
@@ -125,7 +125,7 @@ class Comparison:
     @property
     def at_once(self) -> int:
         """Trials side by side: one a core, or one with the threads that were asked for."""
-        return 1 if "training.threads" in self.asked.tuning else torch.get_num_threads()
+        return 1 if "training.threads" in self.options.tuning else torch.get_num_threads()
 
     def run_folder(self, side: Side, count: int, seed: int) -> Path:
         return self.folder / "trials" / f"{side.name.replace(' ', '-')}-{count}-{seed}"

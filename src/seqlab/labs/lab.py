@@ -23,7 +23,7 @@ from seqlab.folder import CONFIG, SCORES, refuse_taken
 from seqlab.report import chart, html
 from seqlab.report.evaluate import aligned
 from seqlab.session import resume, train_anew
-from seqlab.settings import Wishes
+from seqlab.settings import TrainRequest
 from seqlab.training.progress import Progress
 
 LAB, TABLE, PICTURE, PAGE = "lab.json", "table.json", "picture.png", "index.html"
@@ -249,7 +249,7 @@ def at_work(folder: Path, lab: str, choices: Mapping[str, Any]) -> Iterator[None
         raise
 
 
-def train_once(wishes: Wishes, folder: Path, progress: Progress) -> bool:
+def train_once(wishes: TrainRequest, folder: Path, progress: Progress) -> bool:
     """Train a run unless it is finished; one that was stopped goes on. Whether there was anything to do."""
     if (folder / SCORES).exists():
         return False

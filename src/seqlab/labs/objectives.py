@@ -15,9 +15,9 @@ from typing import Any
 
 from seqlab.errors import UserError
 from seqlab.folder import METRICS
-from seqlab.labs.asked import Asked
 from seqlab.labs.few_labels import BOW, Comparison, Results, Side, by_epoch, told_difference
 from seqlab.labs.lab import Outcome, Table, at_work, choose_place
+from seqlab.labs.options import LabOptions
 from seqlab.model import count_parameters, sketch
 from seqlab.settings import preset_tree
 from seqlab.tasks.task import Size
@@ -61,7 +61,7 @@ def run(
         )
     for name in names:
         preset_tree("pretrain", name, Size())  # refuses a preset that is not known
-    asked = Asked.of(
+    options = LabOptions.of(
         quick=quick,
         data=data,
         unlabelled=unlabelled,
@@ -72,18 +72,18 @@ def run(
         epochs=epochs,
         settings=settings,
     )
-    folder = choose_place("objectives", out, asked.choices)
+    folder = choose_place("objectives", out, options.choices)
     progress = Progress(quiet=quiet)
-    with at_work(folder, "objectives", asked.choices):
+    with at_work(folder, "objectives", options.choices):
         bodies = {name: folder / f"pretrained-{name}" for name in names}
         for name, body in bodies.items():
             progress.say(f"Pretraining {name}")
-            asked.pretrain(name, body, folder / "data", progress)
-        comparison = Comparison(asked, folder, progress)
+            options.pretrain(name, body, folder / "data", progress)
+        comparison = Comparison(options, folder, progress)
         sides = [*(Side(name, body) for name, body in bodies.items()), Side(BOW)]
         results = Results(comparison.learn(sides))
-        best = max(sides[:-1], key=lambda side: results.tested(side.name, asked.counts[-1]).mean)
-        outcome = told(asked, folder, results, bodies, comparison.run_folder(best, asked.counts[-1], 0))
+        best = max(sides[:-1], key=lambda side: results.tested(side.name, options.counts[-1]).mean)
+        outcome = told(options, folder, results, bodies, comparison.run_folder(best, options.counts[-1], 0))
         if missing := outcome.write():
             progress.say(missing)
     return outcome
@@ -92,7 +92,9 @@ def run(
 # Telling ----------------------------------------------------------------------------------------------------
 
 
-def told(asked: Asked, folder: Path, results: Results, bodies: Mapping[str, Path], best: Path) -> Outcome:
+def told(
+    options: LabOptions, folder: Path, results: Results, bodies: Mapping[str, Path], best: Path
+) -> Outcome:
     """The table, the picture and the verdict."""
     first, *others = names = list(bodies)
     costs = {name: cost(body) for name, body in bodies.items()}
@@ -104,37 +106,39 @@ def told(asked: Asked, folder: Path, results: Results, bodies: Mapping[str, Path
             if known
             else ("", "", "")
         )
-        cells = [results.tested(name, count) for count in asked.counts]
+        cells = [results.tested(name, count) for count in options.counts]
         rows.append((name, *spent, *map(str, cells)))
     header = (
         "model",
         "objective",
         "parameters",
         "pieces learnt from",
-        *(f"{count:,} labels" for count in asked.counts),
+        *(f"{count:,} labels" for count in options.counts),
     )
-    table = Table(f"Test accuracy on {len(asked.rows.test):,} rows, {asked.seeds_told}", header, tuple(rows))
+    table = Table(
+        f"Test accuracy on {len(options.rows.test):,} rows, {options.seeds_told}", header, tuple(rows)
+    )
     differences = [
         {"model": one, "against": two, "labels": count, **results.change(one, two, count).to_json()}
         for one, two in itertools.combinations(names, 2)
-        for count in asked.counts
+        for count in options.counts
     ]
     sentences = [
-        *(verdict(results, asked.counts, first, other) for other in others),
-        beside_published(results, asked, costs),
+        *(verdict(results, options.counts, first, other) for other in others),
+        beside_published(results, options, costs),
     ]
-    example = "photography" if asked.builtin else "worth every minute"
+    example = "photography" if options.builtin else "worth every minute"
     return Outcome(
         name="objectives",
         folder=folder,
         title="Pretraining objectives at equal compute",
         verdict="\n".join(sentences),
-        tables=(table, by_epoch(results, names, asked.counts)),
-        panels=results.panels(names, asked.counts),
+        tables=(table, by_epoch(results, names, options.counts)),
+        panels=results.panels(names, options.counts),
         notes=(
             (
-                f"Each model was pretrained for {asked.budget} on the same text, then fine-tuned on the same"
-                " rows."
+                f"Each model was pretrained for {options.budget} on the same text, then fine-tuned on the"
+                " same rows."
             ),
             (
                 "± is one standard deviation over seeds; differences are taken seed by seed. There is one"
@@ -165,16 +169,16 @@ def verdict(results: Results, counts: Sequence[int], one: str, two: str) -> str:
     )
 
 
-def beside_published(results: Results, asked: Asked, costs: Mapping[str, Mapping[str, Any]]) -> str:
+def beside_published(results: Results, options: LabOptions, costs: Mapping[str, Mapping[str, Any]]) -> str:
     """The published direction beside ours, and how little ours is. Of each kind, the model that is best with
     most labels."""
-    most = asked.counts[-1]
+    most = options.counts[-1]
     best: list[str] = []
     for kind in (BOTH_WAYS, LEFT_TO_RIGHT):
         some = [name for name, known in costs.items() if known["objective"] in kind]
         best += sorted(some, key=lambda name: results.tested(name, most).mean)[-1:]
     if len(best) < 2:
-        return f"Each was pretrained for {asked.budget}."
+        return f"Each was pretrained for {options.budget}."
     both, left = (results.tested(name, most).mean for name in best)
     change = results.change(best[0], best[1], most)
     direction = "the published direction" if both > left else "not the published direction"
@@ -183,6 +187,6 @@ def beside_published(results: Results, asked: Asked, costs: Mapping[str, Mapping
     return (
         "Published, models that read in both directions understand better than those that read from left to"
         f" right. Here {best[0]} has {both:.3f} and {best[1]} {left:.3f}: {direction}{chance}. These are"
-        f" {parameters:.1f} million parameters and {asked.budget}; the published models had 110 million and"
+        f" {parameters:.1f} million parameters and {options.budget}; the published models had 110 million and"
         " days."
     )

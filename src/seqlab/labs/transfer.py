@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from seqlab.errors import UserError
-from seqlab.labs.asked import Asked
 from seqlab.labs.few_labels import BOW, Comparison, Results, Side, by_epoch, told_difference
 from seqlab.labs.lab import Outcome, Table, at_work, choose_place
+from seqlab.labs.options import LabOptions
 from seqlab.settings import preset_tree
 from seqlab.tasks.task import Size
 from seqlab.training.progress import Progress
@@ -50,7 +50,7 @@ def run(
     preset_tree("pretrain", model, Size())  # refuses a preset that is not known
     if start:
         refuse_labelled(Source(start))
-    asked = Asked.of(
+    options = LabOptions.of(
         quick=quick,
         data=data,
         unlabelled=unlabelled,
@@ -63,18 +63,18 @@ def run(
         pretrained=bool(start),
     )
     model = model or "roberta"
-    choices = {**asked.choices, "model": "" if start else model, "from": str(start)}
+    choices = {**options.choices, "model": "" if start else model, "from": str(start)}
     folder = choose_place("transfer", out, choices)
     progress = Progress(quiet=quiet)
     body = Path(start) if start else folder / "pretrained"
     with at_work(folder, "transfer", choices):
         if not start:
-            asked.pretrain(model, body, folder / "data", progress)
-        comparison = Comparison(asked, folder, progress)
+            options.pretrain(model, body, folder / "data", progress)
+        comparison = Comparison(options, folder, progress)
         sides = [Side(PRETRAINED, body), Side(SCRATCH, body, new=True), Side(BOW)]
         results = Results(comparison.learn(sides))
         outcome = told(
-            asked, folder, results, Source(body), comparison.run_folder(sides[0], asked.counts[-1], 0)
+            options, folder, results, Source(body), comparison.run_folder(sides[0], options.counts[-1], 0)
         )
         if missing := outcome.write():
             progress.say(missing)
@@ -108,10 +108,10 @@ def refuse_labelled(source: Source) -> None:
 # Telling ----------------------------------------------------------------------------------------------------
 
 
-def told(asked: Asked, folder: Path, results: Results, source: Source, best: Path) -> Outcome:
+def told(options: LabOptions, folder: Path, results: Results, source: Source, best: Path) -> Outcome:
     """The table, the picture and the verdict."""
     rows, differences = [], []
-    for count in asked.counts:
+    for count in options.counts:
         pretrained, scratch, bow = (results.tested(side, count) for side in (*SIDES, BOW))
         change = results.change(PRETRAINED, SCRATCH, count)
         early = results.after(PRETRAINED, count, 1).minus(results.after(SCRATCH, count, 1))
@@ -119,17 +119,20 @@ def told(asked: Asked, folder: Path, results: Results, source: Source, best: Pat
         cells = (pretrained, scratch, bow)
         rows.append((f"{count:,}", *map(str, cells), change.change, *ahead))
         differences.append(
-            {"labels": count, **change.to_json(), "margin_95": change.margin if asked.seeds > 1 else None,
+            {"labels": count, **change.to_json(), "margin_95": change.margin if options.seeds > 1 else None,
              "ahead_after_first_epoch": is_ahead(early.mean), "ahead_at_the_end": is_ahead(change.mean)}
         )  # fmt: skip
     header = ("labels", *SIDES, BOW, "difference (95 %)", "ahead after epoch 1", "ahead at the end")
-    table = Table(f"Test accuracy on {len(asked.rows.test):,} rows, {asked.seeds_told}", header, tuple(rows))
-    example = "photography" if asked.builtin else "worth every minute"
+    table = Table(
+        f"Test accuracy on {len(options.rows.test):,} rows, {options.seeds_told}", header, tuple(rows)
+    )
+    example = "photography" if options.builtin else "worth every minute"
     return Outcome(
         name="transfer", folder=folder, title="Pretraining and fine-tuning against from scratch",
-        verdict="\n".join(verdict(results, count) for count in asked.counts),
-        tables=(table, by_epoch(results, SIDES, asked.counts)), panels=results.panels(SIDES, asked.counts),
-        notes=notes(asked, source), numbers={**results.to_json(), "differences": differences},
+        verdict="\n".join(verdict(results, count) for count in options.counts),
+        tables=(table, by_epoch(results, SIDES, options.counts)),
+        panels=results.panels(SIDES, options.counts),
+        notes=notes(options, source), numbers={**results.to_json(), "differences": differences},
         next=f'seqlab predict {best} "{example}"',
     )  # fmt: skip
 
@@ -158,7 +161,7 @@ def verdict(results: Results, count: int) -> str:
     return " ".join(parts)
 
 
-def notes(asked: Asked, source: Source) -> tuple[str, ...]:
+def notes(options: LabOptions, source: Source) -> tuple[str, ...]:
     learnt = getattr(source.settings.task, "objective", "")
     objective = f", objective {learnt}" if learnt else ""
     return (
@@ -172,8 +175,8 @@ def notes(asked: Asked, source: Source) -> tuple[str, ...]:
             " seed."
         ),
         (
-            f"Accuracy by epoch is on {len(asked.rows.valid):,} fixed validation rows; the checkpoint that is"
-            " best there is tested."
+            f"Accuracy by epoch is on {len(options.rows.valid):,} fixed validation rows; the checkpoint that"
+            " is best there is tested."
         ),
         (
             "There is one pretrained body and one test set: how much these two add to the spread is not in"

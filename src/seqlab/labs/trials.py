@@ -22,7 +22,7 @@ from typing import Any
 from seqlab.errors import MachineError, SeqlabError, Stopped, UserError
 from seqlab.folder import SCORES
 from seqlab.labs.lab import train_once
-from seqlab.settings import Wishes
+from seqlab.settings import TrainRequest
 from seqlab.training.loop import stop_signals
 from seqlab.training.progress import Progress
 from seqlab.transfer import Source
@@ -44,7 +44,7 @@ class Trial:
     def train(self) -> bool:
         """Here and now. Whether there was anything to do."""
         adapt = Source(self.like).adapt if self.like else None
-        wishes = Wishes(task="classify", preset=self.preset, overrides=self.overrides, adapt=adapt)
+        wishes = TrainRequest(task="classify", preset=self.preset, overrides=self.overrides, adapt=adapt)
         return train_once(wishes, Path(self.folder), Progress(quiet=True))
 
     @property

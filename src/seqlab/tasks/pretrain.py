@@ -19,7 +19,7 @@ from seqlab.baselines.grams import DocumentGrams
 from seqlab.config import NotNegative, Positive, PositiveFloat, Share, Tree, dump
 from seqlab.data.corrupt import Noise
 from seqlab.data.read import DataConfig
-from seqlab.data.text import SEP
+from seqlab.data.tokenizers import SEP
 from seqlab.encoders import BothWays
 from seqlab.errors import UserError
 from seqlab.fields.field import Field

@@ -35,11 +35,11 @@ from seqlab.training.checkpoint import (
     save_weights,
     weights_of,
 )
-from seqlab.training.crew import Crew
-from seqlab.training.layering import Layering
+from seqlab.training.layer_rates import LayerRates
 from seqlab.training.optim import Average, Decay, Kind, make_optimiser, rate_factor
 from seqlab.training.progress import Progress, thousands
 from seqlab.training.validation import Validation
+from seqlab.training.workers import Workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +151,7 @@ class Training:
         budget: Budget,
         folder: Path,
         progress: Progress,
-        layering: Layering | None = None,
+        layer_rates: LayerRates | None = None,
     ) -> None:
         assert config.rate is not None and config.weight_decay is not None
         self.model, self.objectives, self.config = model, objectives, config
@@ -160,11 +160,11 @@ class Training:
         self.device = torch.device(config.device)
         whole = plan.carries or any(objective.compares for _, objective in objectives)
         workers = 1 if whole or self.device.type != "cpu" else config.workers or 1
-        self.crew = Crew(model, workers, config.seed)
+        self.workers = Workers(model, workers, config.seed)
         self.average = Average(model, config.average)
-        self.layering = layering or Layering()
+        self.layer_rates = layer_rates or LayerRates()
         self.optimiser = make_optimiser(
-            model, config.rate, config.weight_decay, self.layering, config.optimiser
+            model, config.rate, config.weight_decay, self.layer_rates, config.optimiser
         )
         self.names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
         self.counters = Counters(threads=torch.get_num_threads(), next_check=1.0 / config.validations)
@@ -194,7 +194,7 @@ class Training:
         if not self.checkpoints.manifest.exists():
             self.good.save(*self.state())  # a state to retreat to, from the first step on
             self.save()
-        with stop_signals() as stopped, self.crew.at_work():
+        with stop_signals() as stopped, self.workers.at_work():
             while (
                 budget.progress(counters.step) < 1.0 and counters.stale < self.config.patience and not stopped
             ):
@@ -222,14 +222,16 @@ class Training:
         """One update from `accumulate` batches; a step whose gradient is not finite is left out and
         counted."""
         counters, config = self.counters, self.config
-        self.crew.train()
+        self.workers.train()
         now = self.budget.progress(counters.step)
         rate = (config.rate or 0.0) * counters.rate_scale * rate_factor(now, config.warmup, config.decay)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate * self.layering.factor(group["depth"], now)
+            group["lr"] = rate * self.layer_rates.factor(group["depth"], now)
         taken = self.next_rows(config.accumulate)
         batches = [
-            self.load(part, (config.seed, epoch)) for epoch, rows in taken for part in self.crew.parts(rows)
+            self.load(part, (config.seed, epoch))
+            for epoch, rows in taken
+            for part in self.workers.parts(rows)
         ]
         counts = [
             max(1, sum(objective.count(batch) for batch in batches)) for _, objective in self.objectives
@@ -245,7 +247,7 @@ class Training:
             total.backward()
             return float(total.detach())
 
-        loss = self.crew.work(batches, backward)
+        loss = self.workers.work(batches, backward)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
         if math.isfinite(loss) and bool(torch.isfinite(norm)):
             self.optimiser.step()
@@ -288,7 +290,7 @@ class Training:
         far."""
         counters = self.counters
         began = time.monotonic()
-        with self.crew.resting():
+        with self.workers.resting():
             found = self.validate(self.average.model)
         took = time.monotonic() - began
         self.plan_next_check(took)
@@ -379,7 +381,7 @@ class Training:
         tensors: dict[str, Tensor] = {"random": torch.get_rng_state()}
         tensors |= {f"model.{name}": tensor for name, tensor in weights_of(self.model).items()}
         tensors |= {f"average.{name}": tensor for name, tensor in weights_of(self.average.model).items()}
-        tensors |= self.crew.chance()
+        tensors |= self.workers.random_states()
         if self.device.type == "cuda":
             tensors["random.device"] = torch.cuda.get_rng_state(self.device)
         tensors |= optimiser_tensors(self.optimiser, self.names)
@@ -421,7 +423,7 @@ class Training:
             ) from None
         restore_optimiser(self.optimiser, self.names, tensors)
         torch.set_rng_state(tensors["random"])
-        self.crew.restore_chance(tensors)
+        self.workers.restore_random_states(tensors)
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["random.device"], self.device)
         self.budget.begun, self.budget.reserve = (

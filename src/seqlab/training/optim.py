@@ -9,21 +9,25 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from seqlab.training.layering import Layering
+from seqlab.training.layer_rates import LayerRates
 
 Decay = Literal["linear", "cosine", "none"]
 Kind = Literal["adamw", "sgd"]
 
 
 def make_optimiser(
-    model: nn.Module, rate: float, weight_decay: float, layering: Layering | None = None, kind: Kind = "adamw"
+    model: nn.Module,
+    rate: float,
+    weight_decay: float,
+    layer_rates: LayerRates | None = None,
+    kind: Kind = "adamw",
 ) -> torch.optim.Optimizer:
     """AdamW or SGD in one fused call. Vectors (biases, norms) are not decayed. Weights of one depth are a
     group of their own."""
     groups: dict[tuple[int, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            depth = layering.depth(name) if layering else 0
+            depth = layer_rates.depth(name) if layer_rates else 0
             groups.setdefault((depth, parameter.dim() > 1), []).append(parameter)
     told = [
         {"params": groups[depth, matrix], "weight_decay": weight_decay if matrix else 0.0, "depth": depth}

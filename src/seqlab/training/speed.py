@@ -20,7 +20,7 @@ def batches_a_second(trainer: Training, seconds: float) -> float:
     """Batches learnt from in a second. The first step is slower and counts only if there is no time for
     another."""
     keep_big_blocks()
-    with trainer.crew.at_work():
+    with trainer.workers.at_work():
         began = time.monotonic()
         trainer.take_step()
         first = time.monotonic() - began

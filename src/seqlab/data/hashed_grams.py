@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from seqlab.data.store import Ragged, offsets_of
-from seqlab.data.text import BREAK, WORD
+from seqlab.data.tokenizers import BREAK, WORD
 from seqlab.errors import UserError
 from seqlab.files import usual_permissions
 

@@ -17,11 +17,11 @@ from seqlab.model import Model, ModelConfig
 from seqlab.objectives import CrossEntropy
 from seqlab.parts import Batch, Facts
 from seqlab.seq import Seq, mask_of
-from seqlab.settings import Wishes, completed
+from seqlab.settings import TrainRequest, completed
 from seqlab.tasks.task import Size
 from seqlab.training import loop as loop_module
-from seqlab.training.crew import WORKER_TOKENS, Crew
 from seqlab.training.progress import Progress
+from seqlab.training.workers import WORKER_TOKENS, Workers
 
 LENGTHS = (9, 4, 2, 7, 5)
 
@@ -40,21 +40,21 @@ def load(rows: np.ndarray) -> Batch:
     return Batch({}, torch.from_numpy(rows), {"written": Seq(ids[:, : mask.shape[1]], mask)})
 
 
-def gradients(workers: int, dropout: float = 0.0, steps: int = 1) -> list[torch.Tensor]:
+def gradients(count: int, dropout: float = 0.0, steps: int = 1) -> list[torch.Tensor]:
     """Of the last of some steps, in each of which all rows are shared out."""
     model = language_model(dropout)
-    crew = Crew(model, workers, seed=3)
-    crew.train()
+    workers = Workers(model, count, seed=3)
+    workers.train()
 
     def one(replica: nn.Module, batch: Batch) -> float:
         total = CrossEntropy("written")(replica(batch), batch).total
         total.backward()
         return float(total.detach())
 
-    with crew.at_work():
+    with workers.at_work():
         for _ in range(steps):
             model.zero_grad()
-            crew.work([load(part) for part in crew.parts(np.arange(5))], one)
+            workers.work([load(part) for part in workers.parts(np.arange(5))], one)
     return [parameter.grad.clone() for parameter in model.parameters()]
 
 
@@ -72,26 +72,26 @@ def test_chance_is_the_same_every_time_and_differs_between_steps():
 
 
 def test_workers_draw_different_chances():
-    crew = Crew(language_model(0.3), 2, seed=0)
-    states = crew.chance()
+    workers = Workers(language_model(0.3), 2, seed=0)
+    states = workers.random_states()
     assert len(states) == 2 and not torch.equal(states["random.0"], states["random.1"])
 
 
 def test_the_weights_of_all_replicas_are_one_memory():
-    crew = Crew(language_model(0.0), 3, seed=0)
+    workers = Workers(language_model(0.0), 3, seed=0)
     with torch.no_grad():
-        next(crew.model.parameters()).fill_(7.0)
-    for replica in crew.replicas:
+        next(workers.model.parameters()).fill_(7.0)
+    for replica in workers.replicas:
         assert (next(replica.parameters()) == 7).all()
         assert replica.decoder.vocabulary.weight is replica.decoder.embedding.weight  # type: ignore[union-attr]
 
 
 def test_threads_are_given_back():
     before = torch.get_num_threads()
-    crew = Crew(language_model(0.0), 2, seed=0)
-    with crew.at_work():
+    workers = Workers(language_model(0.0), 2, seed=0)
+    with workers.at_work():
         assert torch.get_num_threads() == 1
-        with crew.resting():
+        with workers.resting():
             assert torch.get_num_threads() == before
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == before
@@ -99,7 +99,9 @@ def test_threads_are_given_back():
 
 def workers_of(preset: str, threads: int, tokens: int, task: str = "translate") -> int | None:
     keys = {"training.threads": threads, "training.batch_tokens": tokens}
-    return completed(Wishes(task=task, preset=preset, overrides=keys).settings(), Size()).training.workers
+    return completed(
+        TrainRequest(task=task, preset=preset, overrides=keys).settings(), Size()
+    ).training.workers
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
@@ -126,11 +128,11 @@ def test_a_run_of_two_threads_has_two_workers_and_keeps_them_when_resumed(tmp_pa
     settings = {f"model.{name}": width for name, width in sizes.items()} | {"training.baseline": False}
     settings |= {"training.threads": 2, "training.batch_tokens": 2 * WORKER_TOKENS, "training.validations": 2}
     wishes = {"model": "lstm-attention", "steps": 12, "settings": settings, "quiet": True}
-    taken, crews = loop_module.Training.take_step, []
+    taken, counts = loop_module.Training.take_step, []
 
     def noted(self: loop_module.Training) -> None:
-        crews.append((self.crew.workers, self.counters.step))
-        if len(crews) == 20:  # in the second run
+        counts.append((self.workers.count, self.counters.step))
+        if len(counts) == 20:  # in the second run
             self.save()
             raise Stopped(15, "stopped", fix="")
         taken(self)
@@ -145,7 +147,7 @@ def test_a_run_of_two_threads_has_two_workers_and_keeps_them_when_resumed(tmp_pa
     finally:
         torch.set_num_threads(before)
     assert "workers: 2" in (tmp_path / "part" / "config.yaml").read_text()
-    assert crews[-1] == (2, 11) and {workers for workers, _ in crews} == {2}
+    assert counts[-1] == (2, 11) and {workers for workers, _ in counts} == {2}
     whole, part = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "part"))
     assert whole == part
 

@@ -1,4 +1,4 @@
-"""What is asked of a lab about few labels: the rows in their parts, how many labels, how much to pretrain.
+"""The options of the labs about few labels: the rows in their parts, how many labels, how much to pretrain.
 
 Rows are parted once: some to validate on, some (or a file) to test on, and a pool. A seed decides the order
 of the pool, and the first n of that order are the labels that every side gets.
@@ -25,7 +25,7 @@ from seqlab.data.survey import held_out, text_hash
 from seqlab.errors import UserError
 from seqlab.files import write_text
 from seqlab.labs.lab import train_once
-from seqlab.settings import Wishes
+from seqlab.settings import TrainRequest
 from seqlab.tasks.classify import Classify
 from seqlab.training.progress import Progress
 
@@ -163,11 +163,11 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, str]]) -> Path:
     return path
 
 
-# What was asked for -----------------------------------------------------------------------------------------
+# The options ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class LabOptions:
     """The options that both labs have, checked."""
 
     quick: bool
@@ -198,7 +198,7 @@ class Asked:
         epochs: int | None,
         settings: Mapping[str, Any] | None,
         pretrained: bool = False,
-    ) -> Asked:
+    ) -> LabOptions:
         """Everything that can be refused is refused here, before anything is written.
 
         pretrained: whether there is a body already, which may be of any size.
@@ -225,7 +225,7 @@ class Asked:
         early = {
             key: value for key, value in tuning.items() if not key.startswith("model.")
         }  # the model is yet to come
-        reading = Wishes(task="classify", overrides=early).settings().data
+        reading = TrainRequest(task="classify", overrides=early).settings().data
         tuning = ({"training.rate": QUICK_RATE} if quick and not pretrained else {}) | tuning
         texts = names_of(unlabelled)
         find(texts)  # refuses files that are not there
@@ -236,7 +236,7 @@ class Asked:
             rows = read_rows([str(train)], [str(tested)], reading)
             pretraining = LETTERS | {"task.context": 128} | pretraining
             tuning = {"training.batch_tokens": LETTERS_AT_ONCE} | tuning
-        return Asked(
+        return LabOptions(
             quick=quick,
             builtin=not data,
             rows=rows,
@@ -283,7 +283,7 @@ class Asked:
             {**QUICK.get(model, {}), "training.batch_tokens": 2048, "task.context": 128} if self.quick else {}
         )
         overrides = {"data.train": texts, **budget, "training.baseline": False, **small, **self.pretraining}
-        train_once(Wishes(task="pretrain", preset=model, overrides=overrides), folder, progress)
+        train_once(TrainRequest(task="pretrain", preset=model, overrides=overrides), folder, progress)
 
 
 def names_of(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ class TransferConfig:
 
 
 @dataclass(frozen=True)
-class Layering:
+class LayerRates:
     """The depth of each weight: 0 for what is new, 1 for the top layer of the body, the most for the vectors
     of its tokens."""
 
@@ -44,7 +44,7 @@ class Layering:
     config: TransferConfig = TransferConfig()
 
     @staticmethod
-    def of(model: nn.Module, taken: Collection[str], config: TransferConfig) -> Layering:
+    def of(model: nn.Module, taken: Collection[str], config: TransferConfig) -> LayerRates:
         """Depths of the weights of a model, those in `taken` being its pretrained body. Frozen ones no longer
         learn."""
         layers = 1 + max((layer_of(name) for name in taken), default=-1)
@@ -61,7 +61,7 @@ class Layering:
                 why="All weights of this model come from the run that it starts from.",
                 fix="Set transfer.freeze to fewer layers, or 0.",
             )
-        return Layering(depths, config)
+        return LayerRates(depths, config)
 
     def depth(self, name: str) -> int:
         return self.depths.get(name, 0)

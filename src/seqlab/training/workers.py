@@ -1,4 +1,4 @@
-"""Several threads that share one training step: each takes some of its rows, and their gradients are added
+"""Worker threads that share one training step: each takes some of its rows, and their gradients are added
 up."""
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ WORKER_TOKENS = 192
 """Tokens of a batch from which on a worker of its own is worth it, where the model is no Transformer."""
 
 
-class Crew:
-    """Replicas of a model, one a worker, whose weights are the same memory; each has gradients and chance of
-    its own.
+class Workers:
+    """Replicas of a model, one a worker, whose weights are the same memory; each has gradients and a random
+    state of its own.
 
     For small models on a CPU, workers with one thread each beat one worker with all threads, unless batches
     are small, and other processes slow them down less (benchmarks/recipes.md). Torch lets go of the
     interpreter while it computes, so threads will do, and nothing has to be sent between processes. A loss is
     a sum over rows, so the gradient does not depend on how they were shared out (beyond rounding, and beyond
-    what dropout draws). A crew of one is the model itself.
+    what dropout draws). One worker alone works on the model itself.
     """
 
     def __init__(self, model: nn.Module, workers: int, seed: int) -> None:
@@ -47,12 +47,12 @@ class Crew:
                     module.generator = self.generators[-1]
 
     @property
-    def workers(self) -> int:
+    def count(self) -> int:
         return len(self.replicas)
 
     def parts(self, rows: np.ndarray) -> list[np.ndarray]:
         """The rows of a batch shared out: every worker gets rows of all lengths that are there."""
-        return [rows[start :: self.workers] for start in range(min(self.workers, len(rows)))]
+        return [rows[start :: self.count] for start in range(min(self.count, len(rows)))]
 
     def train(self) -> None:
         for replica in self.replicas:
@@ -61,14 +61,14 @@ class Crew:
     def work(self, batches: Sequence[Batch], one: Callable[[nn.Module, Batch], float]) -> float:
         """`one` takes a replica and a batch, adds to the replica's gradients and gives the loss. All losses
         added up."""
-        if self.workers == 1:
+        if self.count == 1:
             return sum(one(self.model, batch) for batch in batches)
-        assert self.pool is not None, "a crew works `with crew.at_work()`"
+        assert self.pool is not None, "workers work `with workers.at_work()`"
 
         def share(number: int) -> float:
-            return sum(one(self.replicas[number], batch) for batch in batches[number :: self.workers])
+            return sum(one(self.replicas[number], batch) for batch in batches[number :: self.count])
 
-        loss = sum(self.pool.map(share, range(self.workers)))
+        loss = sum(self.pool.map(share, range(self.count)))
         self._add_up()
         return loss
 
@@ -89,12 +89,12 @@ class Crew:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Within, torch computes with one thread in each worker."""
-        if self.workers == 1:
+        if self.count == 1:
             yield
             return
         torch.set_num_threads(1)
         try:
-            with ThreadPoolExecutor(self.workers) as self.pool:
+            with ThreadPoolExecutor(self.count) as self.pool:
                 yield
         finally:
             self.pool = None
@@ -110,11 +110,11 @@ class Crew:
         finally:
             torch.set_num_threads(now)
 
-    def chance(self) -> dict[str, Tensor]:
+    def random_states(self) -> dict[str, Tensor]:
         """Where the random numbers of each worker are."""
         return {f"random.{number}": generator.get_state() for number, generator in enumerate(self.generators)}
 
-    def restore_chance(self, tensors: dict[str, Tensor]) -> None:
+    def restore_random_states(self, tensors: dict[str, Tensor]) -> None:
         for number, generator in enumerate(self.generators):
             if f"random.{number}" in tensors:
                 generator.set_state(tensors[f"random.{number}"])

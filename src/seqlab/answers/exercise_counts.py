@@ -9,7 +9,7 @@ import numpy as np
 
 from seqlab.answers.exercises import Answered, Continue, DocumentExercise, Everywhere, answered
 from seqlab.data.store import Store
-from seqlab.data.text import EOS
+from seqlab.data.tokenizers import EOS
 from seqlab.inference import predicted
 from seqlab.likelihood import sums
 from seqlab.model import Model
@@ -21,7 +21,7 @@ HITS, NATS, PIECES, RIGHT, ASKED = range(5)
 
 
 @dataclass(frozen=True)
-class Tally:
+class ExerciseCounts:
     """How an exercise was done: one row of counts for each block, or pair of segments."""
 
     rows: np.ndarray
@@ -54,15 +54,15 @@ def by_sentence(nats: np.ndarray, offsets: np.ndarray, units: np.ndarray) -> tup
     return sums(nats, offsets), np.concatenate([units[:count], np.diff(offsets)[:, None]], axis=1)
 
 
-Found = tuple[Answered, np.ndarray | None]
+BatchAnswers = tuple[Answered, np.ndarray | None]
 """What is made of a batch: its answers one by one and, of pairs, whether the second is said to follow (B)."""
 
 
-def scored(model: Model, exercise: DocumentExercise, most: int | None) -> Tally:
+def scored(model: Model, exercise: DocumentExercise, most: int | None) -> ExerciseCounts:
     """The exercise done by the model, on the first `most` ids of its text; hidden is what chance hides at
     seed 0."""
 
-    def judged(output: Output, batch: Batch) -> tuple[Batch, Found]:
+    def judged(output: Output, batch: Batch) -> tuple[Batch, BatchAnswers]:
         return batch, (answered(output, batch), _argmax(output.answers.get("row")))
 
     found = predicted(model, exercise.fixed(most), exercise.batch, judged)
@@ -70,8 +70,8 @@ def scored(model: Model, exercise: DocumentExercise, most: int | None) -> Tally:
 
 
 def counted(
-    exercise: DocumentExercise, most: int | None, judged: Iterable[tuple[np.ndarray, Batch, Found]]
-) -> Tally:
+    exercise: DocumentExercise, most: int | None, judged: Iterable[tuple[np.ndarray, Batch, BatchAnswers]]
+) -> ExerciseCounts:
     everywhere = isinstance(exercise, Continue | Everywhere)
     nats = np.zeros(min(exercise.length, most or exercise.length) if everywhere else 0)
     tallies = []
@@ -87,7 +87,7 @@ def counted(
         for row, (start, width, _) in enumerate(rows.tolist() if everywhere else ()):
             nats[start : start + width] = found.nats[found.rows == row]
         tallies.append(counts)
-    return Tally(np.concatenate(tallies), nats)
+    return ExerciseCounts(np.concatenate(tallies), nats)
 
 
 def _argmax(reply: Reply | None) -> np.ndarray | None:

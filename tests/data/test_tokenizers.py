@@ -13,8 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import trainers
 
-from seqlab.data import text as text_module
-from seqlab.data.text import SPECIAL, UNK, Bpe, Characters, FromRun, Tokenizer, TokensConfig, Unigram, Words
+from seqlab.data import tokenizers as text_module
+from seqlab.data.tokenizers import (
+    SPECIAL,
+    UNK,
+    Bpe,
+    Characters,
+    FromRun,
+    Tokenizer,
+    TokensConfig,
+    Unigram,
+    Words,
+)
 from seqlab.errors import UserError
 
 LINES = [
@@ -63,7 +73,7 @@ def test_saved_and_loaded_it_says_the_same_and_training_again_writes_the_same_by
 def test_another_process_trains_the_same_tokenizers():
     """Hash seeds differ between processes; tokenizers must not."""
     code = (
-        "import hashlib; from seqlab.data.text import Bpe, Characters, Unigram, Words\n"
+        "import hashlib; from seqlab.data.tokenizers import Bpe, Characters, Unigram, Words\n"
         "lines = [f'{a}{b} {c}' for a in 'abc' for b in 'xyz' for c in ('one', 'two', 'three')]\n"
         "kinds = [Words(), Characters(), Bpe(vocabulary=300), Unigram(vocabulary=25)]\n"
         "print([hashlib.sha256(kind.train(lines).inner.to_str().encode()).hexdigest() for kind in kinds])"

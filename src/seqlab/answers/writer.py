@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from seqlab.answers.searching import NEVER
-from seqlab.data.text import EOS, SPECIAL, Tokenizer
+from seqlab.data.tokenizers import EOS, SPECIAL, Tokenizer
 from seqlab.decode import DecodeConfig, Found, Marks, decode, decode_all, stream
 from seqlab.likelihood import decoder_of
 from seqlab.model import Model, device_of
@@ -46,7 +46,7 @@ class Generated:
 
 
 @dataclass(frozen=True)
-class Pen:
+class Writer:
     """What writes, and within which bounds."""
 
     model: Model
