@@ -79,7 +79,7 @@ def inspect(name: str, task: str, overrides: Mapping[str, Any]) -> None:
     if (Path(name) / CONFIG).exists():
         _read_run(name, overrides, where=name)
     else:
-        presets = {task: about["presets"] for task, about in _tasks().items()}
+        presets = {task: set().union(*about["presets"].values()) for task, about in _tasks().items()}
         _settings_of(of_model(name, task or task_of(name, presets, schema.first_task()), overrides))
 
 
@@ -88,10 +88,11 @@ def find_all(names: Sequence[str]) -> None:
     find([name for name in names if name != "-"], any_ending=True)
 
 
-def preset_tree(task: str, preset: str) -> Tree:
+def preset_tree(request: Request, task: str, preset: str) -> Tree:
     """A preset as settings.json has it: its numbers are the default ones."""
     about = _tasks()[known_task(task, _tasks())]
-    return known_preset(task, preset, about["presets"], about["default"])
+    tables = about["presets"]
+    return known_preset(task, preset, tables, request.reads(tables), about["default"])
 
 
 def _tasks() -> dict[str, Tree]:
@@ -101,7 +102,7 @@ def _tasks() -> dict[str, Tree]:
 
 def _settings_of(request: Request) -> Any:
     """Settings in classes that do nothing."""
-    return request.built(preset_tree, schema.settings())
+    return request.built(functools.partial(preset_tree, request), schema.settings())
 
 
 def _data_of(request: Request, verb: str) -> tuple[str, ...]:

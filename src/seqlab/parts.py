@@ -31,9 +31,12 @@ class Places:
     """Which ones, as b·T + t of the rows that are read."""
     values: Tensor
     """N ...: the ids, class numbers or real numbers there."""
+    sizes: Int[Tensor, " B"] | None = None
+    """How many each row has, where they are in the order of the rows: then those of a row are a sequence."""
 
     def to(self, device: torch.device) -> Places:
-        return Places(self.positions.to(device), self.values.to(device))
+        sizes = None if self.sizes is None else self.sizes.to(device)
+        return Places(self.positions.to(device), self.values.to(device), sizes)
 
 
 Target = Tensor | Places | Seq
@@ -131,6 +134,16 @@ class Reply:
         ahead, back = scores.log_softmax(dim=-1).chunk(2)
         return ahead + back
 
+    def said(self, sizes: Int[Tensor, " B"]) -> Int[Tensor, " N"]:
+        """The labels of rows of so many places each: at each place the one of the highest score."""
+        return self.scores.argmax(dim=-1)
+
+    def surprise(self, labels: Int[Tensor, " N"], sizes: Int[Tensor, " B"]) -> Float[Tensor, " B"]:
+        """−log p of the labels of each row of places: the sum over its places, each judged by itself."""
+        nats = functional.cross_entropy(self.scores, labels, reduction="none")
+        rows = torch.repeat_interleave(torch.arange(len(sizes), device=nats.device), sizes)
+        return nats.new_zeros(len(sizes)).index_add(0, rows, nats)
+
 
 @dataclass(frozen=True)
 class Output:
@@ -225,6 +238,18 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Grammar:
+    """Which sequences of C labels there can be, as bools."""
+
+    first: tuple[bool, ...]
+    """C: which may be the first of a row."""
+    last: tuple[bool, ...]
+    """C: which may be the last."""
+    follows: tuple[tuple[bool, ...], ...]
+    """C C: whether the second label may stand right after the first one."""
+
+
+@dataclass(frozen=True)
 class Facts:
     """What only data can tell, as far as the parts need it."""
 
@@ -236,6 +261,15 @@ class Facts:
     """2 when an example is a pair of texts."""
     joint: bool = False
     """True when what is read and what is written have one vocabulary."""
+    grammar: Grammar | None = None
+    """Which labels of "places" may follow one another, where not all may."""
+    features: dict[str, int] = field(default_factory=dict)
+    """How wide the vectors of each real-valued field are: {"values": 7}. "written": numbers a decoder writes
+    at each step; "beside": numbers that it is told of each step before it answers."""
+    window: int = 0
+    """Steps of every example, where all have as many."""
+    channels: int = 1
+    """Into how many equal groups the numbers of the answer "row" fall: one for each forecast series."""
 
 
 # The roles --------------------------------------------------------------------------------------------------
@@ -295,10 +329,14 @@ class Pool(Part):
 
 
 class Head(Part):
-    """Turns states (N D) into a Reply. The model pools, or selects the positions with a target, first."""
+    """Turns states (N D) into a Reply, which decides what is said and how likely it is. The model pools, or
+    selects the positions with a target, first."""
 
     @abstractmethod
     def forward(self, states: Float[Tensor, "N D"]) -> Reply: ...
+
+    def obey(self, grammar: Grammar) -> None:
+        """Which sequences of labels there can be: for heads that see the places of a row together."""
 
 
 class Decoder(Part):
@@ -349,7 +387,7 @@ class InputConfig(Variant):
     """Settings of an input."""
 
     reads: ClassVar[str] = "tokens"
-    """What an example has to be: tokens, sentences, characters or grams (see data/fields.py)."""
+    """What an example has to be: tokens, sentences, characters or grams (see data/readings.py), or values."""
 
     @abstractmethod
     def build(self, facts: Facts) -> Input: ...

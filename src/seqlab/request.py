@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from seqlab import config
 from seqlab.config import Tree
+from seqlab.data.kinds import kind_of
 from seqlab.errors import UserError, did_you_mean, one_of
 
 T = TypeVar("T")
@@ -45,6 +46,28 @@ class Request:
         tree = config.override(tree, searching(self.overrides or {}, "decode."), root)
         return config.build(root, tree, self.where)
 
+    def reads(self, tables: Mapping[str, Mapping[str, Tree]]) -> str:
+        """What is read: as told, as the first file looks, or as the preset needs it; else the first of all.
+
+        `tables` are the presets of the task, by what they read.
+        """
+        if len(tables) == 1:
+            return next(iter(tables))
+        given, tree = dict(self.overrides or {}), self.tree or {}
+        task, data = (part if isinstance(part := tree.get(name), dict) else {} for name in ("task", "data"))
+        if told := str(given.get("task.reads") or task.get("reads") or ""):
+            return told if told in tables else next(iter(tables))
+        names = given.get("data.train") or data.get("train") or ()
+        columns = dict(data.get("columns") or {})
+        columns |= {
+            key.removeprefix("data.columns."): str(name) for key, name in given.items() if ".columns." in key
+        }
+        if names:
+            return kind_of(
+                [str(name) for name in ([names] if isinstance(names, str) else names)], columns, list(tables)
+            )
+        return next((reads for reads, table in tables.items() if self.preset in table), next(iter(tables)))
+
     @property
     def start(self) -> str:
         """The folder of the run to start from; empty where none is named."""
@@ -63,22 +86,26 @@ def known_task(task: str, tasks: Iterable[str]) -> str:
     return task
 
 
-def known_preset(task: str, preset: str, table: Mapping[str, Tree], default: str) -> Tree:
-    """The settings tree of a preset of a task, or of its default preset."""
-    name = preset or default
+def known_preset(
+    task: str, preset: str, tables: Mapping[str, Mapping[str, Tree]], reads: str, default: str
+) -> Tree:
+    """The settings tree of a preset of a task, or of its default preset; `tables` are by what is read, the
+    usual first."""
+    table = tables[reads]
+    name = preset or (default if default in table else next(iter(table)))
     if name not in table:
+        others = [other for other, presets in tables.items() if name in presets]
+        elsewhere = f" It reads {one_of(others)}; these data are {reads} (task.reads)." if others else ""
         raise UserError(
             what=f'There is no model "{name}" for {task}.{did_you_mean(name, table)}',
-            why=f"The presets of {task} are {one_of(table)}.",
+            why=f"The presets of {task} are {one_of(table)}.{elsewhere}",
             fix=(
-                f"Choose one with --model, for instance --model {default}; its parts can be changed with"
-                " key.path=value."
+                "Choose one with --model, for instance --model"
+                f" {next(iter(table)) if others else default}; its parts can be changed with key.path=value."
             ),
         )
-    return {
-        "task": {"kind": task},
-        **{part: dict(below) for part, below in merge({"task": {"kind": task}}, table[name]).items()},
-    }
+    what = {"kind": task} | ({"reads": reads} if reads != next(iter(tables)) else {})
+    return {"task": what, **{part: dict(below) for part, below in merge({"task": what}, table[name]).items()}}
 
 
 def of_model(name: str, task: str, overrides: Mapping[str, Any]) -> Request:

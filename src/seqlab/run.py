@@ -25,7 +25,7 @@ from seqlab.data.read import DataConfig, Row, Table
 from seqlab.data.store import Store, StoreWriter, cache_folder
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
-from seqlab.fields.field import DataFacts, Text
+from seqlab.fields.field import DataFacts, Given
 from seqlab.files import write_json, write_text
 from seqlab.folder import BASELINE, CONFIG, FACTS, FORMAT, METRICS, WEIGHTS, damaged, read_part
 from seqlab.memory import keep_big_blocks
@@ -57,7 +57,7 @@ def one_or_many(method: Method) -> Method:
     """
 
     @wraps(method)
-    def answered(run: Run, texts: Text | Sequence[Text], *others: Any, **named: Any) -> Any:
+    def answered(run: Run, texts: Given | Sequence[Given], *others: Any, **named: Any) -> Any:
         pair = isinstance(texts, tuple) and len(texts) == 2 and all(isinstance(text, str) for text in texts)
         if not pair and not isinstance(texts, str):
             return method(run, texts, *others, **named)
@@ -121,7 +121,7 @@ class Run:
     # Asking -------------------------------------------------------------------------------------------------
 
     @one_or_many
-    def predict(self, texts: Sequence[Text], settings: Mapping[str, Any] | None = None) -> Any:
+    def predict(self, texts: Sequence[Given], settings: Mapping[str, Any] | None = None) -> Any:
         """One answer a text, in order; for a single text or a tuple of two, not in a list, the answer itself.
 
         `settings` are dotted keys: {"decode.beam": 5}.
@@ -129,12 +129,12 @@ class Run:
         return self.answer.predict(self.model, texts, self.decoding(settings))
 
     @one_or_many
-    def embed(self, texts: Sequence[Text]) -> Any:
+    def embed(self, texts: Sequence[Given]) -> Any:
         """The vector of each text."""
         return self.answer.embed(self.model, texts)
 
     @one_or_many
-    def score(self, texts: Sequence[Text]) -> Any:
+    def score(self, texts: Sequence[Given]) -> Any:
         """How likely each text is: perplexity, and bits per character."""
         return self.answer.score(self.model, texts)
 
@@ -152,7 +152,7 @@ class Run:
         """What follows the prompt, piece by piece, as it is written."""
         return self.answer.stream(self.model, prompt, self.decoding(settings))
 
-    def explain(self, text: Text, target: str | None = None) -> Explanation:
+    def explain(self, text: Given, target: str | None = None) -> Explanation:
         """Where the model looked. Draws itself in a notebook; `.save("map.html")` writes it.
 
         What writes a text for a text explains `target` instead of what it would write, where that is given.
@@ -160,7 +160,7 @@ class Run:
         return self.answer.explain(self.model, text, self.settings.decode, target)
 
     def answers(
-        self, ask: Ask, texts: Sequence[Text], settings: Mapping[str, Any] | None = None
+        self, ask: Ask, texts: Sequence[Given], settings: Mapping[str, Any] | None = None
     ) -> Sequence[Prediction]:
         """What is wanted for each text, in order."""
         wanted = {"answer": lambda: self.predict(texts, settings), "vector": lambda: self.embed(texts)}
@@ -253,11 +253,7 @@ class Run:
         columns = {role.name: told.columns[role.name] for role in roles if role.name in told.columns}
         names = [data] if isinstance(data, str) else list(data)
         told = replace(told, columns=columns)
-        return (
-            self.reads.open(names, told, roles)
-            if labelled
-            else Table(names, told, roles, self.reads.any_ending)
-        )
+        return (self.reads.open if labelled else self.reads.asked)(names, told, roles)
 
     def data_with(self, settings: Mapping[str, Any] | None) -> DataConfig:
         """How files are read, with some settings changed."""

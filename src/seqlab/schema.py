@@ -62,7 +62,10 @@ def current() -> Tree:
         task: {
             "data_example": kind.data_example,
             "default": kind.default,
-            "presets": {name: without_numbers(tree) for name, tree in kind.presets(Size()).items()},
+            "presets": {
+                reads: {name: without_numbers(tree) for name, tree in presets.items()}
+                for reads, presets in kind.tables(Size()).items()
+            },
         }
         for task, kind in sorted(
             task_classes().items(), key=lambda one: one[0] != DEFAULT.kind

@@ -42,7 +42,12 @@ class TrainRequest(Request):
     def settings(self, size: Size | None = None) -> Settings:
         """The settings for data of this size. Called once before the data is read, to refuse mistakes
         early."""
-        return self.built(lambda task, preset: preset_tree(task, preset, size or Size()), Settings)
+        return self.built(lambda task, preset: self._preset(task, preset, size or Size()), Settings)
+
+    def _preset(self, task: str, preset: str, size: Size) -> Tree:
+        kind = task_class(task)
+        tables = kind.tables(size)
+        return known_preset(task, preset, tables, self.reads(tables), kind.default)
 
     def depend_on_speed(self, size: Size) -> bool:
         """Whether a speed that is not known yet would make other settings on a slow machine than on a fast
@@ -71,12 +76,6 @@ def task_class(name: str) -> type[TaskConfig]:
     """The task of this name; a UserError where there is none."""
     tasks = task_classes()
     return tasks[known_task(name, tasks)]
-
-
-def preset_tree(task: str, preset: str, size: Size) -> Tree:
-    """The settings tree of a preset."""
-    kind = task_class(task)
-    return known_preset(task, preset, kind.presets(size), kind.default)
 
 
 def completed(settings: Settings, size: Size) -> Settings:

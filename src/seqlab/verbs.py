@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from seqlab.answers.answer import Prediction
 from seqlab.config import RawText, build, dump, override, parse_overrides
 from seqlab.errors import UserError
-from seqlab.fields.field import Text
+from seqlab.fields.field import Given
 from seqlab.files import written_beside
 from seqlab.folder import CONFIG
 from seqlab.model import Model, sketch
@@ -97,12 +97,11 @@ def predict_file(
         print(f"{count:,} answers in {output}")
         print(f"Next: seqlab evaluate {folder} {run.task.data_example}", file=sys.stderr)
         return
-    role = run.reads.roles()[0].name
     for row, answer in answered:
         print(
             json.dumps(answer.to_json(), ensure_ascii=False)
             if as_json
-            else beside(run, answer, row.cells[role])
+            else beside(run, answer, run.reads.brief(run.reads.text_of(row.cells)))
         )
 
 
@@ -133,9 +132,8 @@ def inspect_named(
         preset: count for kind in task_classes().values() for preset, count in kind.published.items()
     }
     symbols = sizes["vocabulary"] or published.get(name, 30_000)
-    task = task or task_of(
-        name, {task: kind.presets(Size()) for task, kind in task_classes().items()}, DEFAULT.kind
-    )
+    presets = {task: set().union(*kind.tables(Size()).values()) for task, kind in task_classes().items()}
+    task = task or task_of(name, presets, DEFAULT.kind)
     model = _sketched(name, task, parse_overrides(settings), symbols, sizes["classes"] or 2)
     inspection = inspect_model(model, sizes["length"] or 128, tokens)
     if as_json:
@@ -183,7 +181,7 @@ def check_data(wishes: TrainRequest) -> tuple[list[str], bool]:
 # Rows on their way out --------------------------------------------------------------------------------------
 
 
-def as_text(word: str) -> Text:
+def as_text(word: str) -> Given:
     """A pair is two texts joined by a tab."""
     if not word.strip():
         fix = 'Give a text, for instance: "worth every minute"'

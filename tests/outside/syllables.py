@@ -33,7 +33,7 @@ class VowelGroups(Baseline):
     name, does, learns = "vowels", "counts groups of vowels", False
 
     def judge(self, part):
-        said = [len(re.findall("[aeiouy]+", word)) for word in self.answer.text.texts(part)]
+        said = [len(re.findall("[aeiouy]+", word)) for word in self.answer.reads.texts(part)]
         return Judged(np.array(said, float), self.answer.target.in_units(targets_of(part)))
 
 
@@ -57,7 +57,7 @@ class Syllables(TaskConfig, kind="syllables"):
         return [TextField(), NumberField("syllables", ("syllables",))]
 
     def answer(self, known):
-        return NumberAnswer(known, *known.fields, metrics=[Exact(), MAE()])
+        return NumberAnswer(known, known.fields[1], metrics=[Exact(), MAE()])
 
     def baselines(self):
         return (TrainingMean, VowelGroups)

@@ -18,7 +18,7 @@ from seqlab.data.read import DataConfig
 from seqlab.data.store import Store
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
-from seqlab.fields.field import DataFacts, Field, ReadField, Text
+from seqlab.fields.field import DataFacts, Field, Given, ReadField
 from seqlab.metrics import Metric
 from seqlab.model import Model, ModelConfig
 from seqlab.parts import Batch, Facts
@@ -211,18 +211,20 @@ class Answer(ABC):
     # Asking -------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> Sequence[Prediction]:
+    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> Sequence[Prediction]:
         """One prediction for each input, in order."""
 
     @abstractmethod
-    def explain(self, model: Model, given: Text, how: DecodeConfig, target: str | None = None) -> Explanation:
+    def explain(
+        self, model: Model, given: Given, how: DecodeConfig, target: str | None = None
+    ) -> Explanation:
         """Where the model looked. `target` is explained instead of what the model would write."""
 
     def stream(self, model: Model, given: str, how: DecodeConfig) -> Iterator[str]:
         """What it writes, piece by piece."""
         raise self._cannot("writes no text piece by piece", "Its answers come whole.", "Use predict.")
 
-    def embed(self, model: Model, given: Sequence[Text]) -> Sequence[Prediction]:
+    def embed(self, model: Model, given: Sequence[Given]) -> Sequence[Prediction]:
         """The vector of each input."""
         raise self._cannot(
             "gives no vectors",
@@ -230,7 +232,7 @@ class Answer(ABC):
             "Leave --embed out.",
         )
 
-    def score(self, model: Model, given: Sequence[Text]) -> list[TextScore]:
+    def score(self, model: Model, given: Sequence[Given]) -> list[TextScore]:
         """How likely each text is."""
         raise self._cannot(
             "does not say how likely a text is",
@@ -253,7 +255,7 @@ class Answer(ABC):
 
     # What several answers share -----------------------------------------------------------------------------
 
-    def read(self, given: Sequence[Text]) -> Store:
+    def read(self, given: Sequence[Given]) -> Store:
         """What a user gave, as numbers."""
         cells = [self.reads.cells_of(one) for one in given]
         return Store(self.reads.encode(cells, None, keep=False).values, {})

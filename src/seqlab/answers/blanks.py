@@ -34,7 +34,7 @@ from seqlab.answers.fill_blanks import (
 from seqlab.data.tokenizers import SEP, SPECIAL, UNK
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
-from seqlab.fields.field import Text
+from seqlab.fields.field import Given
 from seqlab.metrics import Metric
 from seqlab.model import Model
 from seqlab.parts import record
@@ -175,7 +175,7 @@ class BlanksAnswer(FillingAnswer):
     def metrics(self) -> list[Metric]:
         return [HiddenLoss(), HiddenAccuracy()]
 
-    def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> list[Filled]:
+    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[Filled]:
         if not given:
             return []
         clozes = [self.clozes(text) for text in given]
@@ -192,7 +192,7 @@ class BlanksAnswer(FillingAnswer):
         said = ask(model, rows, rank)
         return [self.answer(some, one, row.cut) for some, one, row in zip(clozes, said, rows, strict=True)]
 
-    def clozes(self, text: Text) -> list[Cloze]:
+    def clozes(self, text: Given) -> list[Cloze]:
         """What is asked: a text with blanks."""
         return [self.cut(one) for one in self.single([text])]
 
@@ -206,7 +206,9 @@ class BlanksAnswer(FillingAnswer):
         """Each token masked in turn (Salazar et al. 2020)."""
         return nats_of(model, each_hidden(ids, self.context))
 
-    def explain(self, model: Model, given: Text, how: DecodeConfig, target: str | None = None) -> Explanation:
+    def explain(
+        self, model: Model, given: Given, how: DecodeConfig, target: str | None = None
+    ) -> Explanation:
         """Attention; without any, gradient × input of the answer at the first blank."""
         parts = [given] if isinstance(given, str) else list(given)
         row = self.row([self.tokens.cut(part) for part in parts])
@@ -250,7 +252,7 @@ class PairedBlanksAnswer(BlanksAnswer):
     def metrics(self) -> list[Metric]:
         return [*super().metrics, NextAccuracy()]
 
-    def clozes(self, text: Text) -> list[Cloze]:
+    def clozes(self, text: Given) -> list[Cloze]:
         if isinstance(text, str):
             return super().clozes(text)
         refuse_empty(text)
@@ -268,7 +270,7 @@ class EverywhereAnswer(FillingAnswer):
     def metrics(self) -> list[Metric]:
         return [PseudoPiecePerplexity(), PseudoBitsPerCharacter(), PseudoPerplexityPerWord()]
 
-    def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> list[Filled]:
+    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[Filled]:
         if not given:
             return []
         clozes = [self.cut(text) for text in self.single(given)]
@@ -279,7 +281,9 @@ class EverywhereAnswer(FillingAnswer):
         """All tokens in one pass over each block of task.context tokens."""
         return nats_of(model, all_at_once(ids, self.context))
 
-    def explain(self, model: Model, given: Text, how: DecodeConfig, target: str | None = None) -> Explanation:
+    def explain(
+        self, model: Model, given: Given, how: DecodeConfig, target: str | None = None
+    ) -> Explanation:
         """Of a text without blanks, how much each token surprised the model; else as it filled the first
         one."""
         [text] = self.single([given])

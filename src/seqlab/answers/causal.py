@@ -16,7 +16,7 @@ from seqlab.answers.writer import LONGEST, Generated, Writer, text_after
 from seqlab.data.tokenizers import SEP, SPECIAL
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
-from seqlab.fields.field import Text
+from seqlab.fields.field import Given
 from seqlab.likelihood import decoder_of, grows, stream_nats
 from seqlab.metrics import Metric
 from seqlab.model import Model
@@ -44,7 +44,7 @@ class CausalAnswer(DocumentsAnswer):
         model.eval()
         return Writer(model, SEP, endless=True, window=self.context if grows(decoder_of(model)) else None)
 
-    def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> Sequence[Prediction]:
+    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> Sequence[Prediction]:
         prompts = self.single(given)
         if any(BLANK in prompt for prompt in prompts):
             raise UserError(
@@ -74,7 +74,9 @@ class CausalAnswer(DocumentsAnswer):
         """Each from those before it, so that the perplexity is a true one."""
         return stream_nats(model, ids, SEP, self.context)
 
-    def explain(self, model: Model, given: Text, how: DecodeConfig, target: str | None = None) -> Explanation:
+    def explain(
+        self, model: Model, given: Given, how: DecodeConfig, target: str | None = None
+    ) -> Explanation:
         """How much each token surprised the model and, of a Transformer, where it looked."""
         [text] = self.single([given])
         self.whole(text)

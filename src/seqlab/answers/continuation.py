@@ -16,7 +16,7 @@ from seqlab.data.stream import FOLLOWS, START, Blocks, Streams, encode_text, spl
 from seqlab.data.tokenizers import BOS
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
-from seqlab.fields.field import Text
+from seqlab.fields.field import Given
 from seqlab.fields.running import SCORED, WrittenFacts, WrittenRunningField
 from seqlab.likelihood import decoder_of, grows, row_nats, stream_nats, sums
 from seqlab.metrics import Metric
@@ -195,7 +195,7 @@ class ContinuationAnswer(Answer):
         window = (self.learnt.longest if self.by_rows else self.context) if grows(decoder_of(model)) else None
         return Writer(model, self.learnt.opening, endless=not self.by_rows, window=window)
 
-    def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> list[Generated]:
+    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[Generated]:
         """Each prompt and its continuation; an empty prompt starts from nothing."""
         pen = self.pen(model)
         prompts = [self.text.cells_of(text)["text"] for text in given]
@@ -268,7 +268,7 @@ class ContinuationAnswer(Answer):
         tokenizer = self.text.tokenizer
         return [-float(self.nats(model, _one_row(encode_text(tokenizer, text))).sum()) for text in given]
 
-    def score(self, model: Model, given: Sequence[Text]) -> list[TextScore]:
+    def score(self, model: Model, given: Sequence[Given]) -> list[TextScore]:
         """Perplexity per id and bits per character of each text; the end of a row counts as one more of
         both."""
         whole = [self.text.cells_of(text)["text"] for text in given]
@@ -281,7 +281,9 @@ class ContinuationAnswer(Answer):
 
     # Looking inside -----------------------------------------------------------------------------------------
 
-    def explain(self, model: Model, given: Text, how: DecodeConfig, target: str | None = None) -> Explanation:
+    def explain(
+        self, model: Model, given: Given, how: DecodeConfig, target: str | None = None
+    ) -> Explanation:
         """How much each piece of a text surprised the model and, of a Transformer, where it looked."""
         text = self.text.cells_of(given)["text"]
         ids, pieces = self._pieces(text)

@@ -22,7 +22,7 @@ from seqlab.data.store import Store
 from seqlab.data.tokenizers import CLS, MASK, SEP, UNK
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
-from seqlab.fields.field import Text
+from seqlab.fields.field import Given
 from seqlab.fields.running import DocumentsField
 from seqlab.inference import computed
 from seqlab.metrics import Metric
@@ -140,7 +140,7 @@ class DocumentsAnswer(Answer):
 
     # Texts --------------------------------------------------------------------------------------------------
 
-    def single(self, given: Sequence[Text]) -> list[str]:
+    def single(self, given: Sequence[Given]) -> list[str]:
         """Texts, none of them a pair."""
         if any(not isinstance(text, str) for text in given):
             raise UserError(
@@ -182,7 +182,7 @@ class DocumentsAnswer(Answer):
 
     # How likely ---------------------------------------------------------------------------------------------
 
-    def score(self, model: Model, given: Sequence[Text]) -> list[TextScore]:
+    def score(self, model: Model, given: Sequence[Given]) -> list[TextScore]:
         found = []
         for text in self.single(given):
             nats = self.nats(model, self.whole(text))
@@ -206,7 +206,7 @@ class DocumentsAnswer(Answer):
 
     # Vectors ------------------------------------------------------------------------------------------------
 
-    def embed(self, model: Model, given: Sequence[Text]) -> list[Vectors]:
+    def embed(self, model: Model, given: Sequence[Given]) -> list[Vectors]:
         """The last states of the tokens of each text, without what stands around it, and their mean.
 
         A state has always read its own token. A long text is read in blocks.

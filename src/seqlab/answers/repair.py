@@ -18,7 +18,7 @@ from seqlab.data.batches import Rows
 from seqlab.data.tokenizers import BOS, EOS, SPECIAL
 from seqlab.decode import DecodeConfig, Found
 from seqlab.errors import UserError
-from seqlab.fields.field import Text
+from seqlab.fields.field import Given
 from seqlab.metrics import Metric
 from seqlab.model import Model
 from seqlab.parts import Batch
@@ -57,7 +57,7 @@ class RepairAnswer(DocumentsAnswer):
     def metrics(self) -> list[Metric]:
         return [WrittenLoss(), WrittenAccuracy()]
 
-    def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> list[Repaired]:
+    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[Repaired]:
         texts = self.single(given)
         found = self.search(model, [self.tokens.cut(text).ids for text in texts], how) if texts else []
         return [Repaired(self.text.tokenizer.decode(best[0].ids), best[0].score) for best in found]
@@ -80,7 +80,7 @@ class RepairAnswer(DocumentsAnswer):
 
         return search_all(model, np.array([len(row) for row in rows]), batch_of, how, how.limits)
 
-    def score(self, model: Model, given: Sequence[Text]) -> list[TextScore]:
+    def score(self, model: Model, given: Sequence[Given]) -> list[TextScore]:
         raise UserError(
             what=f"This run learnt to repair texts ({self.learning.objective}).",
             why="How likely a text is, it says only beside a noisy copy of it.",
@@ -90,7 +90,9 @@ class RepairAnswer(DocumentsAnswer):
     def nats(self, model: Model, ids: np.ndarray) -> np.ndarray:
         raise AssertionError("a text alone has no probability here: `score` refuses first")
 
-    def explain(self, model: Model, given: Text, how: DecodeConfig, target: str | None = None) -> Explanation:
+    def explain(
+        self, model: Model, given: Given, how: DecodeConfig, target: str | None = None
+    ) -> Explanation:
         """Where the decoder looked in the noisy text as it wrote its repair."""
         [text] = self.single([given])
         ids = self.tokens.cut(text).ids

@@ -14,10 +14,9 @@ from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Kn
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds, in_order
 from seqlab.data.store import Store, pad
 from seqlab.decode import DecodeConfig
-from seqlab.fields.field import Text
+from seqlab.fields.field import Given
 from seqlab.fields.label import LabelField
 from seqlab.fields.number import NumberField
-from seqlab.fields.text import TextField
 from seqlab.inference import by_row, predicted
 from seqlab.metrics import MAE, MSE, R2, Accuracy, MacroF1, Metric
 from seqlab.model import Model
@@ -108,22 +107,26 @@ class RowAnswer(Answer, Generic[Target]):
     echoes = True
     target: Target
 
-    def __init__(self, known: Known, text: TextField, target: Target, metrics: Sequence[Metric] = ()) -> None:
+    def __init__(self, known: Known, target: Target, metrics: Sequence[Metric] = ()) -> None:
         """`metrics`: other ones than usual, the deciding one first."""
         super().__init__(known)
-        self.text, self.target, self._metrics = text, target, list(metrics)
+        self.target, self._metrics = target, list(metrics)
 
     @property
     def parts(self) -> Facts:
-        segments = 2 if self.text.pair else 1
-        return Facts(symbols=self.facts.symbols, outputs={"row": self.target.outputs}, segments=segments)
+        return Facts(
+            symbols=self.facts.symbols,
+            outputs={"row": self.target.outputs},
+            segments=self.reads.segments,
+            features=self.reads.features,
+        )
 
     @property
     def example(self) -> str:
-        return "first text\tsecond text" if self.text.pair else ""
+        return self.reads.example
 
     def exercise(self, store: Store) -> RowExercise:
-        return RowExercise(store, self.text.reading.names)
+        return RowExercise(store, self.reads.names)
 
     def outputs(self, model: Model, store: Store) -> np.ndarray:
         """The model's scores (N C) for all rows, in their order."""
@@ -132,10 +135,10 @@ class RowAnswer(Answer, Generic[Target]):
         )
 
     def _for_all(self, model: Model, store: Store, wanted: Any) -> np.ndarray:
-        names, groups = self.text.reading.names, in_order(store.sizes(), INFERENCE_TOKENS)
+        names, groups = self.reads.names, in_order(store.sizes(), INFERENCE_TOKENS)
         return by_row(predicted(model, groups, lambda rows: make_batch(store, names, rows), wanted))
 
-    def embed(self, model: Model, given: Sequence[Text]) -> list[Embedding]:
+    def embed(self, model: Model, given: Sequence[Given]) -> list[Embedding]:
         """The pooled vector of each input, which the head reads: what is alike to the model lies close
         together."""
         return (
@@ -144,7 +147,7 @@ class RowAnswer(Answer, Generic[Target]):
             else []
         )
 
-    def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> list[Prediction]:
+    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[Prediction]:
         return [self.prediction(row) for row in self.outputs(model, self.read(given))] if given else []
 
     @abstractmethod
@@ -155,22 +158,21 @@ class RowAnswer(Answer, Generic[Target]):
     def prediction(self, scores: np.ndarray) -> Prediction:
         """What the model's scores (C) of one row say."""
 
-    def explain(self, model: Model, given: Text, how: DecodeConfig, target: str | None = None) -> Explanation:
+    def explain(
+        self, model: Model, given: Given, how: DecodeConfig, target: str | None = None
+    ) -> Explanation:
         store = self.read([given])
-        batch = make_batch(store, self.text.reading.names, np.array([0]))
-        rows = self.text.pieces(given)
-        pieces = rows if self.text.reads == "sentences" else rows[0]
-        shown = given if isinstance(given, str) else "\t".join(given)
+        batch = make_batch(store, self.reads.names, np.array([0]))
+        rows = self.reads.pieces(given)
+        pieces = rows if self.reads.nested else rows[0]
         said = self.prediction(self.outputs(model, store)[0]).to_json()
-        return explain(model, batch, text=shown, pieces=pieces, said=said)
+        return explain(model, batch, text=self.reads.shown(given), pieces=pieces, said=said)
 
     def findings(self, model: Model, store: Store, part: Store, judged: Judged) -> Findings:
         maps = []
-        if not self.text.pair:
-            maps = [
-                self.explain(model, text, self.known.decode)
-                for text in self.text.texts(store, near(store.sizes()))
-            ]
+        if self.reads.segments == 1:
+            shown = self.reads.texts(store, near(store.sizes()))
+            maps = [self.explain(model, text, self.known.decode) for text in shown]
         return Findings(self.worst(store, judged), maps)
 
     @abstractmethod
@@ -178,8 +180,8 @@ class RowAnswer(Answer, Generic[Target]):
         """Where it went most wrong."""
 
     def shown(self, store: Store, rows: np.ndarray) -> list[str]:
-        """Texts of a report; of pairs the first one."""
-        return [text if isinstance(text, str) else text[0] for text in self.text.texts(store, rows)]
+        """Rows as lines of a report; of pairs the first text."""
+        return [self.reads.brief(text) for text in self.reads.texts(store, rows)]
 
 
 def _pooled(output: Output, batch: Batch) -> np.ndarray:

@@ -19,7 +19,7 @@ from seqlab.data.batches import FIXED, Plan, Rows, Seeds, in_order
 from seqlab.data.store import Ragged, Store, offsets_of, pad
 from seqlab.data.tokenizers import BOS, EOS, PAD
 from seqlab.decode import DecodeConfig, Found
-from seqlab.fields.field import Text
+from seqlab.fields.field import Given
 from seqlab.fields.source import SourceField
 from seqlab.fields.target import TargetField
 from seqlab.inference import by_row, predicted
@@ -207,7 +207,7 @@ class WrittenAnswer(Answer):
 
     # Asking -------------------------------------------------------------------------------------------------
 
-    def predict(self, model: Model, given: Sequence[Text], how: DecodeConfig) -> list[Written]:
+    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[Written]:
         made: list[Written] = []
         decode = self.target.tokenizer.decode
         for found in self._search(model, self.read(given), how, warn=True) if given else ():
@@ -225,7 +225,9 @@ class WrittenAnswer(Answer):
         summed = ((rows, sums(nats, offsets_of(lengths))) for rows, (nats, lengths) in found)
         return [-float(nats) for nats in by_row(summed)]
 
-    def explain(self, model: Model, given: Text, how: DecodeConfig, target: str | None = None) -> Explanation:
+    def explain(
+        self, model: Model, given: Given, how: DecodeConfig, target: str | None = None
+    ) -> Explanation:
         """Where the model looked while it wrote its translation, or `target` instead (also the second of a
         pair)."""
         source, target = given if isinstance(given, tuple) else (given, target)

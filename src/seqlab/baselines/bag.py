@@ -88,7 +88,7 @@ class Bag(Baseline):
 
     def _encoded(self, part: Store) -> Store:
         """The n-grams of the rows of a store that kept its texts, and what they are compared with."""
-        cells = [self.text.cells_of(text) for text in self.answer.text.texts(part)]
+        cells = [self.text.cells_of(text) for text in self.answer.reads.texts(part)]
         return Store(self.text.encode(cells, None, keep=False).values, part.arrays)
 
     def _save(self, lesson: Lesson, training: TrainConfig, folder: Path) -> None:
@@ -157,7 +157,8 @@ def worth_it(known: Known, lesson: Lesson) -> bool:
 
 def _reader(answer: RowAnswer[Any]) -> TextField:
     """The text of a task, read as n-grams."""
-    text = copy.copy(answer.text)
+    text = copy.copy(answer.reads)
+    assert isinstance(text, TextField)
     text.reads = "grams"
     return text
 

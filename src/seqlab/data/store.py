@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from seqlab.errors import MachineError
 from seqlab.seq import Nested, Seq, mask_of
 
-FORMAT = 2
+FORMAT = 3
 """Number of the store's layout: a change makes old caches unused."""
 CACHE_BYTES = 20 * 2**30
 
@@ -37,6 +37,7 @@ class Ragged:
     """Rows of values, one after the other. Nested: rows of inner rows of values."""
 
     values: NDArray[Any]
+    """N numbers, or N vectors, frames or pictures (N ...) of one shape."""
     offsets: NDArray[np.int64]
     """Row (or inner row) i is values[offsets[i] : offsets[i + 1]]."""
     outer: NDArray[np.int64] | None = None
@@ -105,14 +106,17 @@ def _joined_offsets(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def pad(ragged: Ragged, rows: NDArray[np.int64]) -> Seq | Nested:
-    """A batch of these examples: ids as int64, real numbers as float32."""
+    """A batch of these examples: ids as int64, real numbers as float32, pictures as bytes."""
     some = ragged.take(rows)
     lengths = torch.from_numpy(np.diff(some.offsets))
     assert int(lengths.min()) > 0, "no row is empty"
     mask = mask_of(lengths)
     real = np.issubdtype(some.values.dtype, np.floating)
-    values = torch.zeros(mask.shape, dtype=torch.float32 if real else torch.int64)
-    values[mask] = torch.from_numpy(some.values.astype(np.float32 if real else np.int64))
+    shape = some.values.shape[1:]
+    kind = np.float32 if real else np.uint8 if shape else np.int64
+    kept = torch.from_numpy(np.ascontiguousarray(some.values, kind))
+    values = torch.zeros((*mask.shape, *shape), dtype=kept.dtype)
+    values[mask] = kept
     inner = Seq(values, mask)
     return inner if some.outer is None else Nested(inner, mask_of(torch.from_numpy(np.diff(some.outer))))
 
@@ -157,7 +161,8 @@ class Store:
         fields: dict[str, Ragged] = {}
         for name, kinds in told["fields"].items():
             parts = {part: _mapped(folder / f"{name}.{part}", kind) for part, kind in kinds.items()}
-            fields[name] = Ragged(parts["values"], parts["offsets"], parts.get("outer"))
+            values = parts["values"].reshape(-1, *told["shapes"].get(name, ()))
+            fields[name] = Ragged(values, parts["offsets"], parts.get("outer"))
         arrays = {name: _mapped(folder / f"{name}.array", kind) for name, kind in told["arrays"].items()}
         return Store(fields, arrays, told["notes"])
 
@@ -182,6 +187,7 @@ class StoreWriter:
         self._columns: dict[str, _Column] = {}
         self._ends: dict[str, int] = {}
         self._fields: dict[str, list[str]] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
         self._arrays: list[str] = []
 
     def __enter__(self) -> StoreWriter:
@@ -194,6 +200,8 @@ class StoreWriter:
         for name, ragged in fields.items():
             if name not in self._fields:
                 self._fields[name] = ["values", "offsets"] + (["outer"] if ragged.outer is not None else [])
+                if ragged.values.ndim > 1:
+                    self._shapes[name] = ragged.values.shape[1:]
             self._column(f"{name}.values").append(ragged.values)
             self._append_offsets(f"{name}.offsets", ragged.offsets)
             if ragged.outer is not None:
@@ -231,6 +239,7 @@ class StoreWriter:
                 name: {part: kinds[f"{name}.{part}"] for part in parts}
                 for name, parts in self._fields.items()
             },
+            "shapes": self._shapes,
             "arrays": {name: kinds[f"{name}.array"] for name in self._arrays},
             "notes": self.notes,
         }

@@ -37,8 +37,8 @@ from seqlab.data.survey import (
 )
 from seqlab.model import ModelConfig
 
-Text = str | tuple[str, str]
-"""A text, or a pair of texts."""
+Given = Any
+"""What a user gives in place of a row: a text, a pair of texts (a tuple), numbers, ..."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,12 @@ class ReadField(Field):
     """What an example is read from: it says which rows there are, which are held out, and what a user's input
     is."""
 
+    kind: ClassVar[str] = "text"
+    """What it is, as task.reads calls it."""
+    noun: ClassVar[str] = "text"
+    """What an input is called in a sentence."""
+    yours: ClassVar[str] = "a text of yours"
+    """What stands for an input in commands to be typed."""
     chunk: ClassVar[int] = 4096
     """Examples that become numbers together."""
 
@@ -197,6 +203,10 @@ class ReadField(Field):
     def open(self, names: Sequence[str], data: DataConfig, roles: Sequence[Role]) -> Table:
         """Files to learn from or to be scored on."""
         return Table(names, data, roles)
+
+    def asked(self, names: Sequence[str], data: DataConfig, roles: Sequence[Role]) -> Table:
+        """Files to be answered for."""
+        return Table(names, data, roles, self.any_ending)
 
     gathers: ClassVar[bool] = False
     """Whether several rows may be one example."""
@@ -231,6 +241,43 @@ class ReadField(Field):
         """What is held out, where `check` is to tell."""
         return []
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields of a store that a model reads, at the most."""
+        return ()
+
+    @property
+    def segments(self) -> int:
+        """How many parts of an example a model tells apart."""
+        return 1
+
+    @property
+    def nested(self) -> bool:
+        """Whether an example is read as rows of rows, such as sentences of words."""
+        return False
+
+    @property
+    def example(self) -> str:
+        """Something to ask a model; empty where the task's own will do."""
+        return ""
+
+    @property
+    def features(self) -> dict[str, int]:
+        """How wide its vectors are, by the name that they have for the model."""
+        return {}
+
+    def pieces(self, given: Given) -> list[list[str]]:
+        """What stands at each position that is read, for display: one list, or one for each sentence."""
+        return []
+
+    def shown(self, given: Given) -> str:
+        """An input as a line of text."""
+        return given if isinstance(given, str) else "\t".join(given)
+
+    def brief(self, given: Given) -> str:
+        """The same for a table of a report: of a pair the first text."""
+        return given if isinstance(given, str) else str(given[0])
+
     @abstractmethod
     def words(self, split: Split) -> float:
         """Mean number of words that are read."""
@@ -248,14 +295,14 @@ class ReadField(Field):
         return facts.words
 
     @abstractmethod
-    def cells_of(self, given: Text) -> Cells:
+    def cells_of(self, given: Given) -> Cells:
         """What a user gave in place of a row; a UserError where it is no such thing."""
 
-    def text_of(self, cells: Cells) -> Text:
+    def text_of(self, cells: Cells) -> Given:
         """What a row says, as a user would give it."""
         return cells[self.name]
 
-    def texts(self, store: Store, rows: NDArray[np.int64] | None = None) -> list[Text]:
+    def texts(self, store: Store, rows: NDArray[np.int64] | None = None) -> list[Given]:
         """What these rows of a store say (None: all), where it was kept."""
         return list(kept_texts(store.fields[f"raw.{self.name}"], rows))
 

@@ -36,7 +36,7 @@ from seqlab.data.survey import (
 )
 from seqlab.data.tokenizers import BOS, EOS, UNK, Characters, Tokenizer, TokensConfig, Words
 from seqlab.errors import UserError
-from seqlab.fields.field import DataFacts, Encoded, ReadField, Text, raw_text
+from seqlab.fields.field import DataFacts, Encoded, Given, ReadField, raw_text
 from seqlab.folder import TOKENIZER
 from seqlab.model import ModelConfig
 from seqlab.text_metrics import units_of
@@ -295,7 +295,7 @@ class RunningField(ReadField):
     def load(self, folder: Path, learnt: Mapping[str, Any]) -> None:
         self.tokenizer = Tokenizer.load(folder / TOKENIZER)
 
-    def cells_of(self, given: Text) -> Cells:
+    def cells_of(self, given: Given) -> Cells:
         return {"text": given if isinstance(given, str) else "\t".join(given)}
 
     def amounts(self, facts: DataFacts) -> dict[str, int]:
@@ -474,7 +474,7 @@ class DocumentsField(RunningField):
     def roles(self, found: Mapping[str, str] | None = None) -> list[Role]:
         return [TEXT, SECOND_TEXT] if self.pairs and found is not None else [TEXT]
 
-    def text_of(self, cells: Cells) -> Text:
+    def text_of(self, cells: Cells) -> Given:
         """A tab in the text of a row joins a pair; so does a second column of a table."""
         first, tab, second = cells["text"].partition("\t")
         second = cells.get("text2", second)

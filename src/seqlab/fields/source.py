@@ -16,7 +16,7 @@ from seqlab.data.store import Store
 from seqlab.data.survey import Split
 from seqlab.data.tokenizers import UNK
 from seqlab.errors import UserError
-from seqlab.fields.field import Encoded, ReadField, Text, raw_text
+from seqlab.fields.field import Encoded, Given, ReadField, raw_text
 from seqlab.folder import TOKENIZER
 from seqlab.model import ModelConfig
 
@@ -104,6 +104,10 @@ class SourceField(ReadField):
     def symbols(self) -> dict[str, int]:
         return self.reading.symbols
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.reading.names
+
     def finish(self, stores: Mapping[str, Store]) -> None:
         texts = [text for text in self.texts(stores["valid"]) if isinstance(text, str)]
         self.facts = SourceFacts(_short(texts))
@@ -116,7 +120,7 @@ class SourceField(ReadField):
         fits = values["text"].sizes() <= self.data.length + 1
         return Encoded(values | ({"raw.source": raw_text(texts)} if keep else {}), fits=fits)
 
-    def cells_of(self, given: Text) -> Cells:
+    def cells_of(self, given: Given) -> Cells:
         if isinstance(given, tuple):
             raise UserError(
                 what="This model translates single texts, but there is a tab in one.",

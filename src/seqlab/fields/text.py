@@ -19,7 +19,7 @@ from seqlab.data.readings import CHARACTERS, GRAMS, Reading, reading
 from seqlab.data.store import Store
 from seqlab.data.survey import Look, Problem, Split, Splits, text_hash
 from seqlab.errors import UserError
-from seqlab.fields.field import Encoded, ReadField, Text, kept_texts, raw_text
+from seqlab.fields.field import Encoded, Given, ReadField, kept_texts, raw_text
 from seqlab.folder import TOKENIZER
 from seqlab.model import ModelConfig
 
@@ -139,6 +139,22 @@ class TextField(ReadField):
     def symbols(self) -> dict[str, int]:
         return self.reading.symbols
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.reading.names
+
+    @property
+    def segments(self) -> int:
+        return 2 if self.pair else 1
+
+    @property
+    def nested(self) -> bool:
+        return self.reads == "sentences"
+
+    @property
+    def example(self) -> str:
+        return "first text\tsecond text" if self.pair else ""
+
     # Numbers ------------------------------------------------------------------------------------------------
 
     def encode(self, rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool) -> Encoded:
@@ -150,7 +166,7 @@ class TextField(ReadField):
             values |= {"raw.text": raw_text(first)} | ({"raw.text2": raw_text(second)} if second else {})
         return Encoded(values, counts={"cut": encoded.cut})
 
-    def cells_of(self, given: Text) -> Cells:
+    def cells_of(self, given: Given) -> Cells:
         if self.pair != isinstance(given, tuple):
             raise UserError(
                 what=f"This model reads {'pairs of texts' if self.pair else 'single texts'}.",
@@ -165,10 +181,10 @@ class TextField(ReadField):
             dict(zip(("text", "text2"), given, strict=True)) if isinstance(given, tuple) else {"text": given}
         )
 
-    def text_of(self, cells: Cells) -> Text:
+    def text_of(self, cells: Cells) -> Given:
         return (cells["text"], cells.get("text2", "")) if self.pair else cells["text"]
 
-    def texts(self, store: Store, rows: NDArray[np.int64] | None = None) -> list[Text]:
+    def texts(self, store: Store, rows: NDArray[np.int64] | None = None) -> list[Given]:
         first = kept_texts(store.fields["raw.text"], rows)
         return (
             list(zip(first, kept_texts(store.fields["raw.text2"], rows), strict=True))
@@ -176,7 +192,7 @@ class TextField(ReadField):
             else list(first)
         )
 
-    def pieces(self, given: Text) -> list[list[str]]:
+    def pieces(self, given: Given) -> list[list[str]]:
         """What stands at each position that is read: one list, or one for each sentence."""
         return self.reading.pieces(given) if isinstance(given, str) else self.reading.pieces(*given)
 

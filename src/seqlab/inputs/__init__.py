@@ -3,6 +3,7 @@
 from seqlab.inputs.bag import Bag, BagInput
 from seqlab.inputs.nested import NestedConfig, NestedContextConfig, NestedContextInput, NestedInput
 from seqlab.inputs.tokens import TokenInput, Tokens
+from seqlab.inputs.vectors import VectorInput, Vectors, Window, WindowInput
 
 __all__ = [
     "Bag",
@@ -13,4 +14,8 @@ __all__ = [
     "NestedInput",
     "TokenInput",
     "Tokens",
+    "VectorInput",
+    "Vectors",
+    "Window",
+    "WindowInput",
 ]

@@ -19,8 +19,7 @@ from seqlab.labs.few_labels import BOW, Comparison, Results, Side, by_epoch, tol
 from seqlab.labs.lab import Outcome, Table, at_work, choose_place
 from seqlab.labs.options import LabOptions
 from seqlab.model import count_parameters, sketch
-from seqlab.settings import preset_tree
-from seqlab.tasks.task import Size
+from seqlab.settings import TrainRequest
 from seqlab.training.progress import Progress
 from seqlab.transfer import Source
 
@@ -60,7 +59,7 @@ def run(
             fix="For instance: --models roberta,gpt,elmo",
         )
     for name in names:
-        preset_tree("pretrain", name, Size())  # refuses a preset that is not known
+        TrainRequest(task="pretrain", preset=name).settings()  # refuses a preset that is not known
     options = LabOptions.of(
         quick=quick,
         data=data,

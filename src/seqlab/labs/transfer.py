@@ -14,8 +14,7 @@ from seqlab.errors import UserError
 from seqlab.labs.few_labels import BOW, Comparison, Results, Side, by_epoch, told_difference
 from seqlab.labs.lab import Outcome, Table, at_work, choose_place
 from seqlab.labs.options import LabOptions
-from seqlab.settings import preset_tree
-from seqlab.tasks.task import Size
+from seqlab.settings import TrainRequest
 from seqlab.training.progress import Progress
 from seqlab.transfer import Source
 
@@ -47,7 +46,7 @@ def run(
     gone on with.
     """
     refuse_both(start, model=model, minutes=minutes, unlabelled=unlabelled)
-    preset_tree("pretrain", model, Size())  # refuses a preset that is not known
+    TrainRequest(task="pretrain", preset=model).settings()  # refuses a preset that is not known
     if start:
         refuse_labelled(Source(start))
     options = LabOptions.of(

@@ -20,6 +20,7 @@ from seqlab.fields.field import Field
 from seqlab.fields.label import LabelField
 from seqlab.fields.number import NumberField
 from seqlab.fields.text import TextField
+from seqlab.fields.values import ValuesField
 from seqlab.model import ModelConfig
 from seqlab.objectives import CrossEntropy, HopPenalty, SquaredError
 from seqlab.parts import Facts, Objective
@@ -32,6 +33,8 @@ from seqlab.tasks.task import TaskConfig, TrainedRun, Weighted
 class Classify(TaskConfig, kind="classify"):
     """A label (or a number) for a text, or for a pair of texts."""
 
+    reads: Literal["text", "values"] = "text"
+    """What is read: a text or a pair of texts; or values, a series of numbers."""
     target: Literal["label", "number"] = "label"
     """What to predict: one of several labels, or a number (regression)."""
     smoothing: Probability = 0.0
@@ -44,6 +47,7 @@ class Classify(TaskConfig, kind="classify"):
     example: ClassVar[str] = "worth every minute"
     data_example: ClassVar[str] = "reviews.csv"
     default: ClassVar[str] = "bilstm"
+    readable: ClassVar = ("text", "values")
     passes: ClassVar = (
         (3_000, 30),
         (10_000, 20),
@@ -55,18 +59,19 @@ class Classify(TaskConfig, kind="classify"):
     presets = staticmethod(classify_presets.presets)
 
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
-        return [TextField(), NumberField() if self.target == "number" else LabelField()]
+        read = {"text": TextField, "values": ValuesField}[self.reads]
+        return [read(), NumberField() if self.target == "number" else LabelField()]
 
     def answer(self, known: Known) -> Answer:
-        text, target = known.fields
-        assert isinstance(text, TextField)
+        target = known.fields[1]
         if isinstance(target, NumberField):
-            return NumberAnswer(known, text, target)
+            return NumberAnswer(known, target)
         assert isinstance(target, LabelField)
-        return LabelAnswer(known, text, target)
+        return LabelAnswer(known, target)
 
     def baselines(self) -> Sequence[type[Baseline]]:
-        return (TrainingMean if self.target == "number" else Majority, Bag)
+        first = TrainingMean if self.target == "number" else Majority
+        return (first, Bag) if self.reads == "text" else (first,)
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
         return Facts(
@@ -114,21 +119,23 @@ class Classify(TaskConfig, kind="classify"):
 
     def words(self, answer: Answer) -> Words:
         labels = answer.labels if isinstance(answer, LabelAnswer) else ()
+        noun, yours = answer.reads.noun, answer.reads.yours
         return Words(
-            purpose=_purpose(labels),
+            purpose=_purpose(labels, answer.reads.noun),
             summed="rows",
             drawn=1,
-            worst=WorstTable("The mistakes it is surest of", ("text", "meant", "said", "sure of it"), OFTEN)
+            worst=WorstTable("The mistakes it is surest of", (noun, "meant", "said", "sure of it"), OFTEN)
             if labels
-            else WorstTable("The largest errors", ("text", "meant", "said", "error"), OFTEN),
-            shell=('seqlab predict . "a text of yours"', "seqlab evaluate . more.csv"),
-            python=(f'run.predict(["a text of yours"])[0].{"label" if labels else "value"}',),
+            else WorstTable("The largest errors", (noun, "meant", "said", "error"), OFTEN),
+            shell=(f'seqlab predict . "{yours}"', "seqlab evaluate . more.csv"),
+            explain=f'seqlab explain . "{yours}" --out map.html',
+            python=(f'run.predict(["{yours}"])[0].{"label" if labels else "value"}',),
         )
 
 
-def _purpose(labels: Sequence[str]) -> str:
+def _purpose(labels: Sequence[str], noun: str) -> str:
     if not labels:
-        return "predicts a number for a text"
+        return f"predicts a number for a {noun}"
     if len(labels) > 8:
-        return f"predicts one of {len(labels)} labels for a text"
-    return f"predicts for a text {one_of([f'“{label}”' for label in labels])}"
+        return f"predicts one of {len(labels)} labels for a {noun}"
+    return f"predicts for a {noun} {one_of([f'“{label}”' for label in labels])}"

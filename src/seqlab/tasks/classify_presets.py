@@ -8,7 +8,11 @@ from seqlab.tasks.task import Size
 
 
 def presets(size: Size) -> dict[str, Tree]:
-    """Settings trees by name, fitted to the size of the data."""
+    """Settings trees by name, fitted to what is read and how much of it there is."""
+    return {"text": of_text, "values": of_values}[size.reads](size)
+
+
+def of_text(size: Size) -> dict[str, Tree]:
     drop = rules.label_dropout(size.rows)
     grams = rules.gram_batch(size.rows, size.words)
     tokens = {"kind": "tokens", "width": 128, "dropout": drop}
@@ -44,4 +48,30 @@ def presets(size: Size) -> dict[str, Tree]:
         "han": {"model": model(sentences, gru, attention)},
         "han-context": {"model": model(in_context, {"kind": "none"}, attention)},
         "transformer": {"model": model(tokens, transformer, {"kind": "mean"})},
+    }
+
+
+def of_values(size: Size) -> dict[str, Tree]:
+    """Series of numbers: narrower than words, since a step says less than a word."""
+    drop = min(0.2, rules.label_dropout(size.rows))
+    steps = {"kind": "vectors", "width": 32}
+    state = {"width": 64}
+    transformer = {"kind": "transformer", "layers": 2, "heads": 4, "feed_forward": 128}
+
+    def model(encoder: Tree, pool: str, width: int = 32) -> Tree:
+        return {
+            "input": steps | {"width": width},
+            "encoder": encoder,
+            "pool": {"kind": pool},
+            "head": {"kind": "linear", "dropout": drop},
+        }
+
+    deep = {"kind": "conv", "width": 64, "kernel": 7, "layers": 3, "residual": True}
+    return {
+        "cnn": {"model": model(deep, "mean+max", 64)},
+        "rnn": {"model": model({"kind": "rnn", **state}, "mean"), "training": {"rate": 1e-3}},
+        "gru": {"model": model({"kind": "gru", **state}, "mean")},
+        "lstm": {"model": model({"kind": "lstm", **state}, "mean")},
+        "bilstm": {"model": model({"kind": "lstm", "directions": "both", **state}, "max")},
+        "transformer": {"model": model(transformer, "mean", 64)},
     }

@@ -35,10 +35,11 @@ from seqlab.training.validation import Validation
 
 
 def same_columns(data: DataConfig, found: dict[str, str]) -> DataConfig:
-    """Columns without names are guessed from their content: what was found in the training files holds for
-    the others."""
+    """What was found in the training files holds for the others, where columns have no names or several of
+    them are read as one."""
     nameless = all(column.isdigit() for column in found.values())
-    return replace(data, columns={**found, **data.columns}) if nameless else data
+    same = {role: column for role, column in found.items() if nameless or "," in column}
+    return replace(data, columns={**same, **data.columns})
 
 
 def lead_of(fields: Sequence[Field]) -> ReadField:
@@ -113,7 +114,12 @@ class Files:
     @property
     def size(self) -> Size:
         """Of the training data, before anything is held out."""
-        return Size(rows=self.train.rows, words=self.lead.words(self.train), characters=self.characters)
+        return Size(
+            reads=self.lead.kind,
+            rows=self.train.rows,
+            words=self.lead.words(self.train),
+            characters=self.characters,
+        )
 
     @cached_property
     def problems(self) -> list[Problem]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from seqlab import rules
@@ -39,6 +39,8 @@ class Size:
     """Of all texts together."""
     minutes: float | None = None
     """The budget, where it is in minutes."""
+    reads: str = "text"
+    """What is read: text, values, ..."""
     speed: float | None = None
     """Characters of these texts that a second of training leads through, where that was measured."""
 
@@ -91,6 +93,8 @@ class TaskConfig(Variant):
     """Passes over the data for up to so many rows."""
     stretch: ClassVar[float] = rules.STRETCH
     """So many times its usual passes over the data are made at the most, where the budget is in minutes."""
+    readable: ClassVar[tuple[str, ...]] = ("text",)
+    """What it can read; where there are several, task.reads says which."""
     goes_on: ClassVar[bool] = False
     """Whether a body that is put under it brings all of its model and its task along, to go on learning the
     same."""
@@ -99,6 +103,11 @@ class TaskConfig(Variant):
     @abstractmethod
     def presets(size: Size) -> dict[str, Tree]:
         """Settings trees by name, fitted to the size of the data and the budget."""
+
+    @classmethod
+    def tables(cls, size: Size) -> dict[str, dict[str, Tree]]:
+        """The presets by what they read."""
+        return {reads: cls.presets(replace(size, reads=reads)) for reads in cls.readable}
 
     @abstractmethod
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
