@@ -189,12 +189,13 @@ class Run:
     def scored(self, part: Any, extent: Extent, how: DecodeConfig, began: float) -> tuple[Judged, Scores]:
         """What the model says of a part of a store, and its scores beside those of the baselines."""
         judged, metrics = self.answer.judge(self.model, part, extent, how), self.answer.metrics
+        seconds = time.monotonic() - began
         beside = {}
         for baseline in self.baselines:
             simple = baseline.judge(part)
             beside[baseline.name] = self.answer.scores(simple.said, simple.meant, metrics)
         scores = self.answer.scores(judged.said, judged.meant, metrics)
-        return judged, replace(scores, seconds=time.monotonic() - began, baselines=beside)
+        return judged, replace(scores, seconds=seconds, baselines=beside)
 
     def findings(self, store: Store) -> tuple[Scores, Findings]:
         """Scores on a stored data set, and what the report shows beside them."""

@@ -23,7 +23,17 @@ from seqlab.data.batches import Plan
 from seqlab.errors import Stopped, UserError
 from seqlab.fields.field import DataFacts
 from seqlab.files import alone_in, disk_trouble, new_folder, write_json, write_text
-from seqlab.folder import BASELINE, CONFIG, SCORES, START, free_names, refuse_taken, stored_tree
+from seqlab.folder import (
+    BASELINE,
+    CONFIG,
+    FACTS,
+    SCORES,
+    START,
+    free_names,
+    read_part,
+    refuse_taken,
+    stored_tree,
+)
 from seqlab.model import Model, count_parameters, sketch
 from seqlab.report.card import model_card
 from seqlab.report.cost import inspect_model
@@ -154,6 +164,12 @@ def resume(folder: Path, progress: Progress, started: float) -> Run:
         return load(folder)
     files = _looked_at(settings, progress)
     prepared = files.prepare(settings.data, settings.model, settings.decode)
+    if "format" not in read_part(folder / FACTS):
+        raise UserError(
+            what=f"{folder} was started with an earlier version of seqlab, which prepared data in another way.",
+            why="Its state can't be gone on with exactly.",
+            fix="Finish it with that version, or start a new run; a finished one can be used as it is.",
+        )
     if prepared.facts.fingerprint != facts.fingerprint:
         raise UserError(
             what=f"The data of {folder} has changed since the run was started.",

@@ -54,7 +54,8 @@ class Bag(Baseline):
     def __init__(self, answer: RowAnswer[Any], text: TextField, model: Model) -> None:
         super().__init__(answer)
         self.text, self.model = text, model
-        self.own: RowAnswer[Any] = type(answer)(answer.known, text, answer.target)
+        known = replace(answer.known, fields=(text, *answer.known.fields[1:]))
+        self.own: RowAnswer[Any] = type(answer)(known, answer.target)
 
     @classmethod
     def learn(cls, lesson: Lesson, folder: Path) -> Baseline | None:
@@ -94,10 +95,10 @@ class Bag(Baseline):
     def _save(self, lesson: Lesson, training: TrainConfig, folder: Path) -> None:
         """What makes the folder a run of its own, which can be asked like any other."""
         self.text.save(folder)
-        facts = replace(self.answer.facts, symbols=self.text.symbols)
+        facts = replace(self.answer.facts, symbols=self.text.symbols, cut={})  # it reads whole texts
         write_json(folder / FACTS, {"format": FORMAT, **facts.to_json()})
         tree = {
-            "task": lesson.task,
+            "task": lesson.task | {key: 0.0 for key in ("smoothing", "penalty") if key in lesson.task},
             "data": dump(self.answer.known.data),
             "model": MODEL,
             "training": dump(training),
@@ -106,7 +107,8 @@ class Bag(Baseline):
 
     def _fit(self, lesson: Lesson, train: Store, folder: Path) -> TrainConfig:
         exercise, valid = self.own.exercise(train), self._encoded(lesson.stores["valid"])
-        plan = exercise.plan(rules.gram_batch(lesson.all_rows, lesson.answer.facts.words), lesson.seed)
+        tokens = rules.gram_batch(lesson.all_rows, lesson.answer.facts.words)
+        plan = exercise.plan(tokens, lesson.seed)
         batches, rows = len(plan.epoch(0)), lesson.stores["valid"].rows
         steps, minutes = max(1, round(lesson.epochs * batches)), None
         if lesson.minutes is not None:
@@ -120,6 +122,7 @@ class Bag(Baseline):
             minutes=minutes,
             seed=lesson.seed,
             workers=1,
+            batch_tokens=tokens,
             **rules.BAG_TRAINING,
         )
 
