@@ -34,7 +34,7 @@ from tables import Book, Candidate, Section, raced, verdict
 from seqlab.data.batches import Position, cut
 from seqlab.data.store import Ragged
 from seqlab.data.tokenizers import BOS, EOS
-from seqlab.decode import DecodeConfig, Found, Marks, by_length, decode, decode_all
+from seqlab.decode import DecodeConfig, Hypothesis, Marks, by_length, decode, decode_all
 from seqlab.memory import keep_big_blocks
 from seqlab.model import Model, count_parameters
 from seqlab.parts import Batch
@@ -375,12 +375,12 @@ def write_all(
     config: DecodeConfig,
     marks: Marks,
     facts: TranslateFacts | None,
-) -> list[Found]:
+) -> list[Hypothesis]:
     """The best that decoding finds for each source, with these batches. `facts` say how long targets usually
     are."""
     ragged = Ragged.of(sources, np.int64)
 
-    def one(rows: Sequence[int]) -> list[Found]:
+    def one(rows: Sequence[int]) -> list[Hypothesis]:
         batch = make_batch({"text": ragged}, np.array(rows))
         lengths = batch.inputs["text"].lengths  # type: ignore[union-attr]
         longest = limits(lengths, config, facts) if facts else config.limits(lengths)

@@ -27,7 +27,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Bring a file of sequences, leave with a model you own, understand and can serve.",
 )
-Words = Annotated[list[str] | None, typer.Argument(help="Data and settings: DATA ... key.path=value ...")]
+DataAndSettings = Annotated[
+    list[str] | None, typer.Argument(help="Data and settings: DATA ... key.path=value ...")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
@@ -120,7 +122,7 @@ def print_schema() -> None:
 
 @app.command()
 def check(
-    words: Words = None,
+    words: DataAndSettings = None,
     valid: Annotated[str, typer.Option(help="Validation data, to compare with.")] = "",
     test: Annotated[str, typer.Option(help="Test data, to compare with.")] = "",
 ) -> None:

@@ -19,16 +19,16 @@ from seqlab.data.files import find
 from seqlab.folder import CONFIG, FACTS, SCORES, read_part, refuse_taken, stored_tree
 from seqlab.request import Request, known_preset, known_task, of_model, refuse_no_data, task_of
 
-Given = ParamSpec("Given")
+CommandArguments = ParamSpec("CommandArguments")
 OF_THE_START = ("task", "model", "data.tokens", "data.target_tokens")
 """Settings that come from the run to start from, so that only this run tells what keys they have."""
 
 
-def before_torch(check: Callable[Given, None]) -> Callable[Given, None]:
+def before_torch(check: Callable[CommandArguments, None]) -> Callable[CommandArguments, None]:
     """A check that is left out where torch is there already."""
 
     @functools.wraps(check)
-    def checked(*given: Given.args, **named: Given.kwargs) -> None:
+    def checked(*given: CommandArguments.args, **named: CommandArguments.kwargs) -> None:
         if "torch" not in sys.modules:
             check(*given, **named)
 

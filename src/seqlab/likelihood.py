@@ -40,7 +40,7 @@ CHUNK = 256
 Nats = Float[np.ndarray, " T"]
 
 
-class Judged(NamedTuple):
+class TokenScores(NamedTuple):
     """What a model makes of ids that are known."""
 
     nats: Nats
@@ -50,16 +50,16 @@ class Judged(NamedTuple):
 
 
 @torch.no_grad()
-def judge(reply: Reply, ids: Int[Tensor, " T"]) -> Judged:
+def judge(reply: Reply, ids: Int[Tensor, " T"]) -> TokenScores:
     """−log p of each id, and whether it is the likeliest."""
     parts = [
         (-_of(logs, some) / reply.directions, logs.argmax(dim=-1) == some)
         for some, logs in _log_probabilities(reply, ids)
     ]
     if not parts:
-        return Judged(np.zeros(0), np.zeros(0, bool))
+        return TokenScores(np.zeros(0), np.zeros(0, bool))
     nats, hits = (torch.cat(some) for some in zip(*parts, strict=True))
-    return Judged(nats.double().cpu().numpy(), hits.cpu().numpy())
+    return TokenScores(nats.double().cpu().numpy(), hits.cpu().numpy())
 
 
 @torch.no_grad()

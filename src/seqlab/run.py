@@ -40,7 +40,7 @@ from seqlab.training.checkpoint import load_weights
 
 Ask = Literal["answer", "vector", "score"]
 """What is wanted for a text: what predict gives, or with --embed, or with --score."""
-Method = TypeVar("Method", bound=Callable[..., Any])
+RunMethod = TypeVar("RunMethod", bound=Callable[..., Any])
 
 
 def load(folder: str | Path) -> Run:
@@ -50,7 +50,7 @@ def load(folder: str | Path) -> Run:
     return Run(folder, settings, read_facts(folder, settings.task))
 
 
-def one_or_many(method: Method) -> Method:
+def one_or_many(method: RunMethod) -> RunMethod:
     """A method of texts that gives one answer, not a list, for a single text or a single pair (a tuple).
 
     A text is itself a sequence of letters: without this, each of them would be answered.
@@ -64,7 +64,7 @@ def one_or_many(method: Method) -> Method:
         [answer] = method(run, [texts], *others, **named)
         return answer
 
-    return cast(Method, answered)
+    return cast(RunMethod, answered)
 
 
 class Run:

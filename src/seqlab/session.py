@@ -50,7 +50,7 @@ from seqlab.training.loop import Counters, Training
 from seqlab.training.progress import Progress, thousands
 from seqlab.training.speed import batches_a_second, probe_seconds
 from seqlab.training.validation import Validation
-from seqlab.transfer import Source, put_in, save_start
+from seqlab.transfer import PretrainedRun, put_in, save_start
 
 
 def train(
@@ -149,9 +149,9 @@ def measured(
     return float(f"{size.characters * batches / trainer.epoch_batches:.4g}")
 
 
-def source_of(wishes: TrainRequest) -> Source | None:
+def source_of(wishes: TrainRequest) -> PretrainedRun | None:
     """The run to start from, where one is named."""
-    return Source(wishes.start) if wishes.start else None
+    return PretrainedRun(wishes.start) if wishes.start else None
 
 
 def resume(folder: Path, progress: Progress, started: float) -> Run:
@@ -166,7 +166,9 @@ def resume(folder: Path, progress: Progress, started: float) -> Run:
     prepared = files.prepare(settings.data, settings.model, settings.decode)
     if "format" not in read_part(folder / FACTS):
         raise UserError(
-            what=f"{folder} was started with an earlier version of seqlab, which prepared data in another way.",
+            what=(
+                f"{folder} was started with an earlier version of seqlab, which prepared data in another way."
+            ),
             why="Its state can't be gone on with exactly.",
             fix="Finish it with that version, or start a new run; a finished one can be used as it is.",
         )

@@ -35,7 +35,7 @@ Renaming = tuple[tuple[str, str], ...]
 """Beginnings of names: in the new model, in the old one."""
 
 
-class Source:
+class PretrainedRun:
     """A trained run, as something to start from."""
 
     def __init__(self, folder: str | Path) -> None:

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from seqlab.config import build
 from seqlab.encoders import Transformer
 from seqlab.errors import UserError
-from seqlab.nn.attention import Attention, Form, masked_softmax, merge, separate
+from seqlab.nn.attention import Form, MultiHeadAttention, masked_softmax, merge, separate
 from seqlab.nn.positions import Rotary
 from seqlab.parts import EncoderConfig, record
 from seqlab.seq import mask_of
@@ -45,7 +45,9 @@ def random_biases(attention):
 
 def test_the_worked_example_of_three_positions():
     """A1: q = (-1,1,0,1), scores (-1,1,-1)/2, z = (2e^{-1/2}, e^{1/2}) / (2e^{-1/2} + e^{1/2})."""
-    attention = Attention(Form(width=3, memory=4, heads=1, key=4, value=2, biases=False, output=False))
+    attention = MultiHeadAttention(
+        Form(width=3, memory=4, heads=1, key=4, value=2, biases=False, output=False)
+    )
     with torch.no_grad():
         attention.query.weight.copy_(torch.tensor([[0.0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 0, -1]]))
         attention.key.weight.copy_(torch.eye(4))
@@ -67,7 +69,7 @@ def test_it_equals_torchs_multihead_attention(memory_width):
     theirs = nn.MultiheadAttention(12, 3, kdim=memory_width, vdim=memory_width, batch_first=True)
     nn.init.normal_(theirs.in_proj_bias)
     nn.init.normal_(theirs.out_proj.bias)
-    ours = Attention(replace(STANDARD, memory=memory_width))
+    ours = MultiHeadAttention(replace(STANDARD, memory=memory_width))
     weights = (
         theirs.in_proj_weight.chunk(3)
         if memory_width == 12
@@ -89,13 +91,13 @@ def test_it_equals_torchs_multihead_attention(memory_width):
 
 def test_many_narrow_heads_have_as_many_parameters_as_one_wide_head():
     """A2: h heads of width d/h, and one head of width d."""
-    one, many = (Attention(Form.standard(12, heads)) for heads in (1, 4))
+    one, many = (MultiHeadAttention(Form.standard(12, heads)) for heads in (1, 4))
     assert one.cost(10).parameters == many.cost(10).parameters == 4 * 12 * 12 + 4 * 12
 
 
 def test_the_plain_form_has_neither_scale_nor_output_projection():
     torch.manual_seed(0)
-    attention = Attention(replace(STANDARD, scale=False, output=False, value=5))
+    attention = MultiHeadAttention(replace(STANDARD, scale=False, output=False, value=5))
     x = torch.randn(2, 6, 12)
     query, key, value = projected(attention, x)
     expected = ((query @ key.transpose(2, 3)).softmax(-1) @ value).transpose(1, 2).reshape(2, 6, 15)
@@ -105,7 +107,7 @@ def test_the_plain_form_has_neither_scale_nor_output_projection():
 
 def test_causal_weights_on_the_future_are_exactly_zero():
     torch.manual_seed(0)
-    _, weights = recorded(Attention(replace(STANDARD, causal=True)), torch.randn(2, 9, 12))
+    _, weights = recorded(MultiHeadAttention(replace(STANDARD, causal=True)), torch.randn(2, 9, 12))
     assert not weights.triu(diagonal=1).any()
     assert_close(weights.sum(-1), torch.ones(2, 3, 9))
 
@@ -116,7 +118,7 @@ def test_local_attention_in_blocks_equals_full_attention_under_a_band(reach, cau
     """A3: r positions, itself included; causal the last r, else (r-1)//2 to the left and r//2 to the
     right."""
     torch.manual_seed(0)
-    attention = Attention(replace(STANDARD, local=reach, causal=causal))
+    attention = MultiHeadAttention(replace(STANDARD, local=reach, causal=causal))
     x, mask = torch.randn(2, 45, 12), mask_of(torch.tensor([45, 20]))
     ahead = torch.arange(45) - torch.arange(45).unsqueeze(1)  # key minus query
     left, right = (reach - 1, 0) if causal else ((reach - 1) // 2, reach // 2)
@@ -136,7 +138,7 @@ def test_local_attention_in_blocks_equals_full_attention_under_a_band(reach, cau
 
 def test_the_work_of_local_attention_grows_with_the_length_and_not_with_its_square():
     def products(length, local):
-        attention = Attention(replace(STANDARD, local=local))
+        attention = MultiHeadAttention(replace(STANDARD, local=local))
         with FlopCounterMode(display=False) as whole:
             recorded(attention, torch.randn(1, length, 12))
         projections = 4 * 2 * length * 12 * 12
@@ -148,7 +150,7 @@ def test_the_work_of_local_attention_grows_with_the_length_and_not_with_its_squa
 
 def test_a_row_with_nothing_to_attend_to_gets_zeros_and_no_nan():
     torch.manual_seed(0)
-    attention = Attention(replace(STANDARD, output_bias=False, biases=False))
+    attention = MultiHeadAttention(replace(STANDARD, output_bias=False, biases=False))
     x, mask = torch.randn(2, 4, 12, requires_grad=True), torch.tensor([[True] * 4, [False] * 4])
     fused = attention(x, mask)
     seen, weights = recorded(attention, x, mask)
@@ -166,7 +168,7 @@ def test_a_row_with_nothing_to_attend_to_gets_zeros_and_no_nan():
 def test_a_merged_query_key_matrix_attends_the_same_and_can_be_taken_apart_again(biases, scale, causal):
     """A4, both conversions; the merged matrix of a head has rank 4 = key width, so the way back is exact."""
     torch.manual_seed(0)
-    plain = random_biases(Attention(replace(STANDARD, biases=biases, scale=scale, causal=causal)))
+    plain = random_biases(MultiHeadAttention(replace(STANDARD, biases=biases, scale=scale, causal=causal)))
     x, mask = torch.randn(2, 6, 12), mask_of(torch.tensor([6, 4]))
     expected, maps = recorded(plain, x, mask)
     merged = merge(plain)
@@ -184,7 +186,7 @@ def test_a_merged_query_key_matrix_attends_the_same_and_can_be_taken_apart_again
 
 def test_merged_cross_attention_keeps_its_widths():
     torch.manual_seed(0)
-    plain = random_biases(Attention(replace(STANDARD, memory=7)))
+    plain = random_biases(MultiHeadAttention(replace(STANDARD, memory=7)))
     x, memory = torch.randn(2, 5, 12), torch.randn(2, 8, 7)
     for attention in (merge(plain), separate(merge(plain))):
         assert_close(attention(x, memory=memory), plain(x, memory=memory), atol=1e-5, rtol=1e-5)
@@ -194,7 +196,9 @@ def test_merged_cross_attention_keeps_its_widths():
 def test_merging_saves_parameters_when_keys_are_wider_than_half_the_width(key, cheaper):
     """A4: 2·I·J a head against J², equal at I = J/2; here J = 8."""
     form = Form(width=8, memory=8, heads=1, key=key, value=8, biases=False)
-    apart, merged = (Attention(replace(form, merged=merged)).cost(5).parameters for merged in (False, True))
+    apart, merged = (
+        MultiHeadAttention(replace(form, merged=merged)).cost(5).parameters for merged in (False, True)
+    )
     assert apart - merged == 2 * key * 8 - 8 * 8
     assert cheaper == ("neither" if apart == merged else "separate" if apart < merged else "merged")
 
@@ -202,9 +206,9 @@ def test_merging_saves_parameters_when_keys_are_wider_than_half_the_width(key, c
 def test_merging_is_refused_with_rotary_positions():
     rotary = Rotary().build(12)
     with pytest.raises(ValueError, match="rotary"):
-        Attention(replace(STANDARD, merged=True), rotary)
+        MultiHeadAttention(replace(STANDARD, merged=True), rotary)
     with pytest.raises(ValueError, match="rotary"):
-        merge(Attention(STANDARD, rotary))
+        merge(MultiHeadAttention(STANDARD, rotary))
     with pytest.raises(UserError, match="rotary"):
         build(EncoderConfig, {"kind": "transformer", "merged_query_key": True, "positions": "rotary"}, "here")
     Transformer(merged_query_key=True)
@@ -213,6 +217,6 @@ def test_merging_is_refused_with_rotary_positions():
 @pytest.mark.parametrize("local, work, path", [(None, 100 * 100 * 12, 1), (5, 5 * 100 * 12, 20)])
 def test_costs_are_those_of_the_classic_table(local, work, path):
     """M1: n²d and one step; with r neighbours rnd and a path of n/r; projections 4nd² apart."""
-    cost = Attention(replace(STANDARD, local=local)).cost(100)
+    cost = MultiHeadAttention(replace(STANDARD, local=local)).cost(100)
     assert (cost.work, cost.sequential_steps, cost.longest_path) == (work, 1, path)
     assert cost.projections == 4 * 100 * 12 * 12

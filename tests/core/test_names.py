@@ -9,14 +9,14 @@ import pytest
 
 import seqlab
 from seqlab.settings import task_classes
-from seqlab.tasks.pretrain import Objective
+from seqlab.tasks.pretrain import ObjectiveName
 
 SOURCE = Path(seqlab.__file__).parent
 ABOUT_TASKS = ("tasks", "labs", "demo.py")
 """What is about certain tasks."""
 TASKS = sorted(task_classes())
 CLASSES = sorted(kind.__name__ for kind in task_classes().values())
-OBJECTIVES = sorted(set(typing.get_args(Objective)) - {"causal", "blank", "both-ways"})
+OBJECTIVES = sorted(set(typing.get_args(ObjectiveName)) - {"causal", "blank", "both-ways"})
 """Those whose names mean nothing else: decoders are causal, encoders read both ways, a line may be blank."""
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqlab.answers.exercises import Blanks, Noises, Repair, Vocabulary
+from seqlab.answers.exercises import Blanks, Noises, Repair, VocabularyFacts
 from seqlab.data.corrupt import FIRST, corrupt, infill, mask, permute, row_random
 from seqlab.data.store import Ragged
 from seqlab.data.tokenizers import CLS, MASK, SEP
@@ -25,7 +25,7 @@ def vocabulary():
     """Two of three pieces go on with the word before them; nothing goes on with a mark."""
     numbers = np.arange(SYMBOLS)
     real = numbers >= FIRST
-    return Vocabulary(SYMBOLS, continues_word=real & (numbers % 3 > 0), can_continue=real)
+    return VocabularyFacts(SYMBOLS, continues_word=real & (numbers % 3 > 0), can_continue=real)
 
 
 def blanks(length=LENGTH, **noises):

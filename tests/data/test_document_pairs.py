@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqlab.answers.exercises import Noises, PairedBlanks, Vocabulary
+from seqlab.answers.exercises import Noises, PairedBlanks, VocabularyFacts
 from seqlab.data import sentences
 from seqlab.data.batches import Position
 from seqlab.data.corrupt import FIRST
@@ -15,14 +15,14 @@ from seqlab.data.documents import (
     B_SIZE,
     B_START,
     NEXT,
-    Pairs,
+    SegmentPairs,
     cut_sentences,
     documents,
     encode_documents,
     sentence_starts,
 )
 from seqlab.data.store import Ragged, offsets_of
-from seqlab.data.tokenizers import CLS, SEP, Bpe, Words
+from seqlab.data.tokenizers import CLS, SEP, BpeTokens, WordTokens
 from seqlab.errors import UserError
 
 # Documents and sentences ------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def test_what_is_between_two_sentences_is_the_seconds():
     assert cut_sentences(text) == [" It rained.", "  He sat.", "<br />Then", "\nnothing \n"]
 
 
-@pytest.mark.parametrize("tokens", [Bpe(vocabulary=300), Words()])
+@pytest.mark.parametrize("tokens", [BpeTokens(vocabulary=300), WordTokens()])
 def test_the_mark_stands_after_each_document_and_nowhere_else(tokens):
     texts = ["It rained. He sat. [SEP]", "Nothing else", "  ", "The end. It was good."]
     tokenizer = tokens.train(texts)
@@ -100,7 +100,7 @@ def library(count=COUNT, most=25, longest=30, seed=0):
 def many():
     """A store and the pairs of several epochs: the ordinary way to them."""
     store = library()
-    plan = Pairs(store, ROOM, 4096, SEED)
+    plan = SegmentPairs(store, ROOM, 4096, SEED)
     return store, np.concatenate([rows for epoch in range(12) for rows in plan.epoch(epoch)])
 
 
@@ -146,7 +146,7 @@ def test_one_text_among_headings_has_pairs():
     offsets = offsets_of(sizes)
     values = np.arange(FIRST, FIRST + offsets[-1])
     values[offsets[outer[1:]] - 1] = SEP
-    plan = Pairs(Ragged(values, offsets, outer), 16, 512, SEED)
+    plan = SegmentPairs(Ragged(values, offsets, outer), 16, 512, SEED)
     rows = np.concatenate([some for epoch in range(50) for some in plan.epoch(epoch)])
     other = rows[rows[:, NEXT] == 0]
     assert len(other) > 300 and (other[:, A_START] + other[:, A_SIZE] != other[:, B_START]).all()
@@ -167,7 +167,7 @@ def test_no_segment_is_empty_too_long_or_goes_beyond_its_document(many):
 @pytest.mark.parametrize("most", [3, 25, 2000])
 def test_lengths_do_not_tell_which_seconds_are_real(most):
     """In short documents, whose ends make pairs short, as in documents far longer than a pair."""
-    plan = Pairs(library(count=4000 if most < 2000 else 40, most=most, longest=8), ROOM, 4096, SEED)
+    plan = SegmentPairs(library(count=4000 if most < 2000 else 40, most=most, longest=8), ROOM, 4096, SEED)
     rows = np.concatenate([rows for epoch in range(3) for rows in plan.epoch(epoch)])
     real = rows[:, NEXT] == 1
     for some in (rows[:, A_SIZE], rows[:, B_SIZE], rows[:, A_SIZE] + rows[:, B_SIZE]):
@@ -197,7 +197,7 @@ def test_the_same_sentence_elsewhere_is_no_random_second():
         made[last].append(SEP)
     store = Ragged.of(made, np.int64)
     store = Ragged(store.values, store.offsets, outer)
-    rows = np.concatenate(Pairs(store, 16, 1024, SEED).epoch(0))
+    rows = np.concatenate(SegmentPairs(store, 16, 1024, SEED).epoch(0))
     other = rows[rows[:, NEXT] == 0]
     follows = other[:, A_START] + other[:, A_SIZE]
     assert len(other) > 300
@@ -206,11 +206,11 @@ def test_the_same_sentence_elsewhere_is_no_random_second():
 
 def test_pairs_follow_from_seed_and_epoch():
     store = library(count=30)
-    plan, again = Pairs(store, ROOM, 512, SEED), Pairs(store, ROOM, 512, SEED)
+    plan, again = SegmentPairs(store, ROOM, 512, SEED), SegmentPairs(store, ROOM, 512, SEED)
     third = [rows for _, rows in zip(range(5), plan.after(Position(3, 0)), strict=False)]
     assert all((one == two).all() for (_, one), two in zip(third, again.epoch(3), strict=False))
     assert not np.array_equal(plan.epoch(0)[0], plan.epoch(1)[0])
-    assert not np.array_equal(plan.epoch(0)[0], Pairs(store, ROOM, 512, SEED + 1).epoch(0)[0])
+    assert not np.array_equal(plan.epoch(0)[0], SegmentPairs(store, ROOM, 512, SEED + 1).epoch(0)[0])
     for rows in plan.epoch(0):
         assert len(rows) == 1 or len(rows) * (rows[:, A_SIZE] + rows[:, B_SIZE] + 3).max() <= 512
 
@@ -219,7 +219,7 @@ def test_a_batch_of_pairs_is_marked_and_segmented():
     """[CLS] x [SEP] y [SEP] within the context, segment 0 up to the first [SEP], and no mark is masked."""
     store = library(count=60)
     numbers = np.arange(SYMBOLS)
-    exercise = PairedBlanks(store, Vocabulary(SYMBOLS, numbers < 0, numbers < 0), ROOM + 3, Noises())
+    exercise = PairedBlanks(store, VocabularyFacts(SYMBOLS, numbers < 0, numbers < 0), ROOM + 3, Noises())
     for rows in exercise.plan(2048, 0).epoch(0)[:20]:
         batch = exercise.batch(rows, (0, 0))
         text, segments = batch.inputs["text"], batch.inputs["segments"]
@@ -241,6 +241,6 @@ def test_a_batch_of_pairs_is_marked_and_segmented():
 
 def test_texts_of_one_sentence_have_no_pairs():
     numbers = np.arange(SYMBOLS)
-    exercise = PairedBlanks(library(most=1), Vocabulary(SYMBOLS, numbers < 0, numbers < 0), 64, Noises())
+    exercise = PairedBlanks(library(most=1), VocabularyFacts(SYMBOLS, numbers < 0, numbers < 0), 64, Noises())
     with pytest.raises(UserError, match="No text has two sentences"):
         exercise.plan(1024, 0)

@@ -4,7 +4,7 @@ import pytest
 
 from seqlab.answers.fill_blanks import TokenTexts
 from seqlab.data.corrupt import FIRST
-from seqlab.data.tokenizers import Bpe, Characters, Unigram, Words
+from seqlab.data.tokenizers import BpeTokens, CharacterTokens, UnigramTokens, WordTokens
 
 NAMES = ("Ann", "Ben", "Cleo", "Dora")
 STORY = " ".join(
@@ -19,7 +19,7 @@ STORY = " ".join(
 
 @pytest.mark.parametrize(
     "tokens",
-    [Bpe(vocabulary=300), Unigram(vocabulary=60), Words(), Characters()],
+    [BpeTokens(vocabulary=300), UnigramTokens(vocabulary=60), WordTokens(), CharacterTokens()],
     ids=lambda tokens: tokens.kind,
 )
 def test_a_text_is_cut_at_its_blanks_as_the_whole_text_would_be(tokens):
@@ -42,7 +42,7 @@ def test_a_text_is_cut_at_its_blanks_as_the_whole_text_would_be(tokens):
 
 
 def test_a_blank_within_a_word_takes_any_piece_but_marks():
-    words = TokenTexts(Bpe(vocabulary=300).train([STORY]))
+    words = TokenTexts(BpeTokens(vocabulary=300).train([STORY]))
     inside, alone = (words.fits(words.cut(text), 0) for text in ("mor[MASK]", "this [MASK]."))
 
     assert not inside[:FIRST].any() and inside[FIRST:].all()

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from seqlab.data import hashed_grams as grams_module
-from seqlab.data.hashed_grams import Grams
+from seqlab.data.hashed_grams import HashedGrams
 from seqlab.data.read import DataConfig
 from seqlab.data.readings import READINGS, reading, shorten
 from seqlab.data.store import Ragged
-from seqlab.data.tokenizers import EOS, SEP, UNK, WORD, Bpe, Characters, Words
+from seqlab.data.tokenizers import EOS, SEP, UNK, WORD, BpeTokens, CharacterTokens, WordTokens
 from seqlab.errors import UserError
 
 TEXTS = [
@@ -25,7 +25,7 @@ TEXTS = [
     "A cat?",
 ]
 OTHERS = ["one two three", "the cat", "it", "on the mat it sat. Then it slept. Then the end", "x"]
-CONFIG = DataConfig(tokens=Words(least=1), length=6, sentences=3, sentence_length=3, word_length=4)
+CONFIG = DataConfig(tokens=WordTokens(least=1), length=6, sentences=3, sentence_length=3, word_length=4)
 
 
 def trained(reads, config=CONFIG, pair=False):
@@ -102,7 +102,7 @@ def test_of_a_long_text_a_third_comes_from_the_head_and_the_rest_from_the_tail()
 )
 @settings(deadline=None)
 def test_a_pair_is_text_mark_text_and_each_gets_its_share(sizes, length):
-    config = DataConfig(tokens=Words(least=1), length=length)
+    config = DataConfig(tokens=WordTokens(least=1), length=length)
     one = reading("tokens", config).train(["a b"])
     a, b = one.tokenizer.ids(["a", "b"])
 
@@ -164,7 +164,7 @@ def test_grams_weigh_what_scikit_learn_says():
     nothing collides here."""
     theirs = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2, token_pattern=WORD["marks"])
     expected = theirs.fit_transform(MANY)
-    grams = Grams.train(MANY, outputs=2)
+    grams = HashedGrams.train(MANY, outputs=2)
 
     numbers, weights = grams.encode(MANY)
 
@@ -180,16 +180,16 @@ def test_grams_weigh_what_scikit_learn_says():
 
 
 def test_grams_do_not_depend_on_how_texts_are_chunked(monkeypatch):
-    whole = Grams.train(MANY, 2)
+    whole = HashedGrams.train(MANY, 2)
     monkeypatch.setattr(grams_module, "CHUNK", 50)
-    parts = Grams.train(MANY, 2)
+    parts = HashedGrams.train(MANY, 2)
 
     np.testing.assert_array_equal(whole.idf, parts.idf)
     np.testing.assert_array_equal(whole.encode(MANY)[1].values, parts.encode(MANY)[1].values)
 
 
 def test_the_two_texts_of_a_pair_have_grams_of_their_own():
-    grams = Grams.train([("a b", "c d"), ("a b", "a b"), ("c d", "a b")] * 2, 2)
+    grams = HashedGrams.train([("a b", "c d"), ("a b", "a b"), ("c d", "a b")] * 2, 2)
 
     one, two = (grams.encode([pair])[0].row(0) for pair in (("a b", "x"), ("x", "a b")))
 
@@ -198,7 +198,7 @@ def test_the_two_texts_of_a_pair_have_grams_of_their_own():
 
 
 def test_a_text_without_a_known_gram_weighs_nothing():
-    grams = Grams.train(["a b", "a b"], 2)
+    grams = HashedGrams.train(["a b", "a b"], 2)
 
     numbers, weights = grams.encode(["", "a b", "z z"])
 
@@ -209,23 +209,23 @@ def test_a_text_without_a_known_gram_weighs_nothing():
 def test_buckets_follow_the_data_and_the_number_of_classes():
     texts = [f"w{number} v{number * 7}" for number in range(30_000)]  # 90,000 different grams
 
-    assert len(Grams.train(MANY, 2).idf) == 2**16
-    assert len(Grams.train(texts, 2).idf) == 2**18  # twice 90,000, rounded up
-    assert len(Grams.train(texts, 100).idf) == 2**16  # 2^16 × 100 < 2^23
+    assert len(HashedGrams.train(MANY, 2).idf) == 2**16
+    assert len(HashedGrams.train(texts, 2).idf) == 2**18  # twice 90,000, rounded up
+    assert len(HashedGrams.train(texts, 100).idf) == 2**16  # 2^16 × 100 < 2^23
 
 
 def test_another_process_hashes_alike():
     code = (
-        "from seqlab.data.hashed_grams import Grams; print(Grams.train(['a b', 'a b', 'c'],"
+        "from seqlab.data.hashed_grams import HashedGrams; print(HashedGrams.train(['a b', 'a b', 'c'],"
         " 2).idf.nonzero()[0].tolist())"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert said.strip() == str(Grams.train(["a b", "a b", "c"], 2).idf.nonzero()[0].tolist())
+    assert said.strip() == str(HashedGrams.train(["a b", "a b", "c"], 2).idf.nonzero()[0].tolist())
 
 
 def test_letters_stand_for_words_where_tokens_are_characters():
-    one = reading("grams", DataConfig(tokens=Characters())).train(["cat", "can", "act"])
+    one = reading("grams", DataConfig(tokens=CharacterTokens())).train(["cat", "can", "act"])
 
     assert set(one.pieces("cat")[0]) >= {"c", "a", "^ c", "c a", "t $"}
 
@@ -236,7 +236,7 @@ def test_missing_grams_are_told(tmp_path):
 
 
 def test_any_tokens_serve_any_reading():
-    for tokens in (Bpe(vocabulary=300), Characters()):
+    for tokens in (BpeTokens(vocabulary=300), CharacterTokens()):
         for reads in ("tokens", "sentences", "characters"):
             one = trained(reads, DataConfig(tokens=tokens))
             text = "snow ☃ 😀. Ok"

@@ -27,7 +27,7 @@ from seqlab.data.stream import (
     split_text,
     stretches,
 )
-from seqlab.data.tokenizers import UNK, Bpe, Characters, Tokenizer, Words
+from seqlab.data.tokenizers import UNK, BpeTokens, CharacterTokens, Tokenizer, WordTokens
 from seqlab.errors import UserError
 from seqlab.tasks.generate import Generate
 from seqlab.tasks.prepare import Files
@@ -94,7 +94,7 @@ def test_the_last_tenth_is_held_out_as_a_block():
 
 
 @pytest.mark.parametrize(
-    "tokens", [Characters(), Bpe(vocabulary=300), Words(split="spaces", lower=False, least=1)]
+    "tokens", [CharacterTokens(), BpeTokens(vocabulary=300), WordTokens(split="spaces", lower=False, least=1)]
 )
 def test_a_text_comes_back_from_its_ids_with_its_lines(tokens):
     tokenizer = tokens.train(split_text(PROSE))
@@ -109,7 +109,7 @@ def test_a_text_comes_back_from_its_ids_with_its_lines(tokens):
 
 
 def test_words_and_marks_are_joined_as_a_person_writes_them():
-    tokenizer = Words(lower=False, least=1).train([PROSE])
+    tokenizer = WordTokens(lower=False, least=1).train([PROSE])
     lines = encode_pieces(tokenizer, split_text(PROSE))
 
     assert not keeps_lines(tokenizer)
@@ -120,7 +120,7 @@ def test_words_and_marks_are_joined_as_a_person_writes_them():
 
 def test_pretokenised_text_keeps_its_words_and_each_line_end_is_one():
     lines = [" = Robert <unk> = \n", " \n", " he was , 2 @-@ 3 \n"]
-    tokenizer = Words(split="spaces", lower=False, least=1).train(lines)
+    tokenizer = WordTokens(split="spaces", lower=False, least=1).train(lines)
 
     assert tokenizer.encode(lines).sizes().tolist() == [5, 1, 7]
     assert (
@@ -131,7 +131,7 @@ def test_pretokenised_text_keeps_its_words_and_each_line_end_is_one():
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=5), st.booleans())
 @settings(max_examples=80, deadline=None)
 def test_the_table_of_characters_gives_the_ids_of_the_library(texts, lower):
-    tokenizer = Characters(lower=lower).train(["abcXYZé\n ", *texts[:2]])
+    tokenizer = CharacterTokens(lower=lower).train(["abcXYZé\n ", *texts[:2]])
     slow = tokenizers.Tokenizer.from_str(tokenizer.inner.to_str())
     wanted = [encoding.ids or [UNK] for encoding in slow.encode_batch(texts, add_special_tokens=False)]
 
@@ -139,7 +139,9 @@ def test_the_table_of_characters_gives_the_ids_of_the_library(texts, lower):
 
 
 def test_a_loaded_tokenizer_joins_and_cuts_like_the_trained_one(tmp_path):
-    for number, tokens in enumerate([Words(least=1), Words(split="spaces", least=1), Characters()]):
+    for number, tokens in enumerate(
+        [WordTokens(least=1), WordTokens(split="spaces", least=1), CharacterTokens()]
+    ):
         tokenizer = tokens.train([PROSE])
         tokenizer.save(tmp_path / f"{number}.json")
         loaded = Tokenizer.load(tmp_path / f"{number}.json")

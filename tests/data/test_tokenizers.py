@@ -17,13 +17,13 @@ from seqlab.data import tokenizers as text_module
 from seqlab.data.tokenizers import (
     SPECIAL,
     UNK,
-    Bpe,
-    Characters,
+    BpeTokens,
+    CharacterTokens,
     FromRun,
     Tokenizer,
     TokensConfig,
-    Unigram,
-    Words,
+    UnigramTokens,
+    WordTokens,
 )
 from seqlab.errors import UserError
 
@@ -36,13 +36,13 @@ LINES = [
     "a film of ten years",
     "don't say it's the end",
 ]
-SMALL = {"bpe": Bpe(vocabulary=300), "unigram": Unigram(vocabulary=60)}
+SMALL = {"bpe": BpeTokens(vocabulary=300), "unigram": UnigramTokens(vocabulary=60)}
 
 
 def trained(kind):
     if kind == "run":  # the tokenizer of another run, whatever the texts here
         with tempfile.TemporaryDirectory() as folder:
-            Words().train(iter(LINES)).save(Path(folder) / "tokenizer.json")
+            WordTokens().train(iter(LINES)).save(Path(folder) / "tokenizer.json")
             return FromRun(folder=folder).train(iter(()))
     config = SMALL.get(kind) or TokensConfig.kinds[kind]()
     return config.train(iter(LINES))
@@ -50,10 +50,10 @@ def trained(kind):
 
 def test_the_tokenizer_of_a_run_is_noticed_when_it_is_another(tmp_path):
     path = tmp_path / "tokenizer.json"
-    Words().train(iter(LINES)).save(path)
+    WordTokens().train(iter(LINES)).save(path)
     known = FromRun(folder=str(tmp_path), mark=hashlib.sha256(path.read_bytes()).hexdigest())
     assert known.train(iter(())).size == Tokenizer.load(path).size
-    Words().train(iter(["other words, other words"])).save(path)
+    WordTokens().train(iter(["other words, other words"])).save(path)
     with pytest.raises(UserError, match="not the tokenizer"):
         known.train(iter(()))
 
@@ -73,9 +73,10 @@ def test_saved_and_loaded_it_says_the_same_and_training_again_writes_the_same_by
 def test_another_process_trains_the_same_tokenizers():
     """Hash seeds differ between processes; tokenizers must not."""
     code = (
-        "import hashlib; from seqlab.data.tokenizers import Bpe, Characters, Unigram, Words\n"
+        "import hashlib\n"
+        "from seqlab.data.tokenizers import BpeTokens, CharacterTokens, UnigramTokens, WordTokens\n"
         "lines = [f'{a}{b} {c}' for a in 'abc' for b in 'xyz' for c in ('one', 'two', 'three')]\n"
-        "kinds = [Words(), Characters(), Bpe(vocabulary=300), Unigram(vocabulary=25)]\n"
+        "kinds = [WordTokens(), CharacterTokens(), BpeTokens(vocabulary=300), UnigramTokens(vocabulary=25)]\n"
         "print([hashlib.sha256(kind.train(lines).inner.to_str().encode()).hexdigest() for kind in kinds])"
     )
     one, two = (
@@ -121,7 +122,7 @@ def test_byte_level_bpe_knows_every_character(text):
 
 
 def test_words_are_lower_case_with_their_apostrophes_and_marks_stand_alone():
-    tokenizer = Words(least=1).train(LINES)
+    tokenizer = WordTokens(least=1).train(LINES)
 
     assert tokenizer.pieces("It's THE end<br /><br />(film)?!") == [
         "It's",
@@ -141,7 +142,7 @@ def test_words_are_lower_case_with_their_apostrophes_and_marks_stand_alone():
 
 
 def test_words_rarer_than_the_least_count_are_unknown_and_ties_go_by_text():
-    tokenizer = Words(least=2, vocabulary=3).train(["b b a a c c d"])
+    tokenizer = WordTokens(least=2, vocabulary=3).train(["b b a a c c d"])
 
     assert [tokenizer.inner.id_to_token(number) for number in range(7, tokenizer.size)] == ["a", "b", "c"]
 
@@ -149,7 +150,9 @@ def test_words_rarer_than_the_least_count_are_unknown_and_ties_go_by_text():
 SIGNS = [*"abzABZ019_ \t\n'’.,!?-<>/[]()éÉßøŁçÿ—…“”«»", "<br />", "<BR>", "[MASK]", "[UNK]", "it's"]
 PLAIN = st.lists(st.sampled_from(SIGNS), max_size=40).map("".join)
 ANY = st.text(max_size=20)
-WORDS = Words(least=1).train([*LINES, "a b z é ß ø ł ç ÿ — … “ ” « » [ ] ( ) < > / - _ 0 1 9 ab za ÉÉ éé"])
+WORDS = WordTokens(least=1).train(
+    [*LINES, "a b z é ß ø ł ç ÿ — … “ ” « » [ ] ( ) < > / - _ 0 1 9 ab za ÉÉ éé"]
+)
 
 
 @given(st.lists(PLAIN | ANY, min_size=1, max_size=5))
@@ -174,14 +177,14 @@ def test_words_are_the_ones_the_library_would_train():
     )
     theirs.train_from_iterator(texts, trainer)
 
-    assert Words(vocabulary=3).train(texts).inner.to_str() == theirs.to_str()
+    assert WordTokens(vocabulary=3).train(texts).inner.to_str() == theirs.to_str()
 
 
 def test_unigram_pieces_beat_single_characters():
     """On a text made of four words, each becomes one piece."""
     words = ["tomato", "potato", "onion", "leek"]
     random.seed(1)
-    tokenizer = Unigram(vocabulary=30).train([" ".join(random.choices(words, k=8)) for _ in range(50)])
+    tokenizer = UnigramTokens(vocabulary=30).train([" ".join(random.choices(words, k=8)) for _ in range(50)])
 
     assert tokenizer.pieces("leek tomato onion") == ["leek", " tomato", " onion"]
 
@@ -190,7 +193,7 @@ def test_only_a_sample_is_read(monkeypatch):
     monkeypatch.setattr(text_module, "SAMPLE", 15)
     texts = iter(["a b c d e f", "g h i j k", "never read"])
 
-    Words().train(texts)
+    WordTokens().train(texts)
 
     assert next(texts) == "never read"
 
@@ -200,4 +203,4 @@ def test_a_damaged_tokenizer_is_told(tmp_path):
     for name in ("a.json", "b.json"):
         with pytest.raises(UserError, match=name):
             Tokenizer.load(tmp_path / name)
-    assert isinstance(Characters().train(["a"]), Tokenizer)
+    assert isinstance(CharacterTokens().train(["a"]), Tokenizer)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seqlab.baselines import word_table
-from seqlab.baselines.word_table import Cells, WordTable, cut, expect, join, learn
+from seqlab.baselines.word_table import TokenPairs, WordTable, cut, expect, join, learn
 from seqlab.errors import UserError
 
 HOUSE = [
@@ -61,7 +61,7 @@ def by_loops(pairs, rounds):
 
 def test_learning_agrees_with_plain_loops():
     pairs = random_pairs()
-    cells = Cells.of(pairs)
+    cells = TokenPairs.of(pairs)
     chances, history = learn(cells, rounds=3)
     expected, likelihoods = by_loops(pairs, rounds=3)
     number, target = np.divmod(cells.pair, len(cells.targets))
@@ -74,7 +74,7 @@ def test_learning_agrees_with_plain_loops():
 
 
 def test_the_likelihood_never_falls_and_chances_add_up_to_one():
-    cells = Cells.of(random_pairs())
+    cells = TokenPairs.of(random_pairs())
     chances, history = learn(cells, rounds=20)
     assert (np.diff(history) >= -1e-9).all() and history[-1] > history[0] + 1
     assert np.bincount(cells.pair // len(cells.targets), chances) == pytest.approx(1)

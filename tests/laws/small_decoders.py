@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from seqlab.decode import DecodeConfig, Found, Marks, decode
+from seqlab.decode import DecodeConfig, Hypothesis, Marks, decode
 from seqlab.decoders import Attending, Causal
 from seqlab.encoders import Conv, Lstm, Transformer
 from seqlab.nn.positions import Rotary
@@ -138,7 +138,7 @@ def limits(*longest: int) -> Tensor:
     return torch.tensor(longest)
 
 
-def found_by(decoder, memory, longest, prefixes=None, **how) -> list[list[Found]]:
+def found_by(decoder, memory, longest, prefixes=None, **how) -> list[list[Hypothesis]]:
     """What the settings `how` find, for each row."""
     marks = how.pop("marks", MARKS)
     opening = marks.opening(prefixes or [[]] * len(longest))
@@ -169,19 +169,21 @@ class Plain:
 ALLOWED = [id for id in range(SYMBOLS) if id not in MARKS.banned]
 
 
-def as_found(written: tuple[int, ...], logp: float, alpha: float) -> Found:
+def as_found(written: tuple[int, ...], logp: float, alpha: float) -> Hypothesis:
     finished = written[-1] == MARKS.end
-    return Found(written[:-1] if finished else written, logp / len(written) ** alpha, logp, finished)
+    return Hypothesis(written[:-1] if finished else written, logp / len(written) ** alpha, logp, finished)
 
 
-def ranked(found: list[Found]) -> list[Found]:
+def ranked(found: list[Hypothesis]) -> list[Hypothesis]:
     return sorted(found, key=lambda one: (not one.finished, -one.score))
 
 
-def plain_beam(plain: Plain, opening: tuple[int, ...], longest: int, beam: int, alpha: float) -> list[Found]:
+def plain_beam(
+    plain: Plain, opening: tuple[int, ...], longest: int, beam: int, alpha: float
+) -> list[Hypothesis]:
     """All that a beam finds when nothing stops it before the limit: finished ones keep their place."""
     live: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
-    found: list[Found] = []
+    found: list[Hypothesis] = []
     for _ in range(longest):
         grown = [(logp + plain.next(opening + ids)[id], (*ids, id)) for logp, ids in live for id in ALLOWED]
         grown = sorted(grown, reverse=True)[: beam - len(found)]
@@ -190,7 +192,7 @@ def plain_beam(plain: Plain, opening: tuple[int, ...], longest: int, beam: int, 
     return ranked(found + [as_found(ids, logp, alpha) for logp, ids in live])
 
 
-def every_text(plain: Plain, longest: int, alpha: float) -> list[Found]:
+def every_text(plain: Plain, longest: int, alpha: float) -> list[Hypothesis]:
     """All texts that can be written within the limit, best first."""
     words = [id for id in ALLOWED if id != MARKS.end]
     texts = [
@@ -201,7 +203,7 @@ def every_text(plain: Plain, longest: int, alpha: float) -> list[Found]:
     return ranked([as_found(ids, total, alpha) for ids, total in zip(texts, logp, strict=True)])
 
 
-def assert_same(found: list[Found], meant: list[Found]) -> None:
+def assert_same(found: list[Hypothesis], meant: list[Hypothesis]) -> None:
     """The same texts in the same order; two that are equally likely (the same steps in another order) may
     change places."""
     assert [one.finished for one in found] == [one.finished for one in meant]

@@ -21,7 +21,7 @@ from seqlab import cli, session
 from seqlab.errors import Stopped, UserError
 from seqlab.run import Run
 from seqlab.settings import TrainRequest, task_classes
-from seqlab.tasks.pretrain import Objective
+from seqlab.tasks.pretrain import ObjectiveName
 from seqlab.training.progress import Progress
 
 SMALL = {"training.batch_tokens": 256, "training.rate": 0.01, "training.validations": 2, "training.steps": 12}
@@ -82,7 +82,7 @@ CASES = {
 
 def test_no_task_and_no_objective_is_left_out():
     assert {case.task for case in CASES.values()} == set(task_classes())
-    assert set(typing.get_args(Objective)) <= set(CASES)
+    assert set(typing.get_args(ObjectiveName)) <= set(CASES)
 
 
 def sentences(count: int, seed: int) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from seqlab.answers.searching import written_tokens
-from seqlab.data.tokenizers import BOS, EOS, Bpe
+from seqlab.data.tokenizers import BOS, EOS, BpeTokens
 from seqlab.decoders import Attending, Causal
 from seqlab.encoders import Conv, Gru, Lstm, Transformer
 from seqlab.errors import UserError
@@ -107,7 +107,7 @@ def test_it_is_saved_in_every_format(ending, tmp_path):
 
 def test_pieces_that_were_written_join_to_the_text():
     """Of the bytes of a rare sign the last shows it; an id may cut words as `encode` never would."""
-    tokenizer = Bpe(vocabulary=300).train(["la rivière est pleine", "la rivière"])
+    tokenizer = BpeTokens(vocabulary=300).train(["la rivière est pleine", "la rivière"])
     ids = [*tokenizer.encode(["la rivière 🐟!"]).row(0), EOS]
     odd = tokenizer.ids(["l", "a", "Ġ", "r"])
     text = tokenizer.decode(ids)

@@ -20,7 +20,7 @@ from seqlab.data.builtin import write_stress_tables
 from seqlab.errors import MachineError, Stopped, UserError
 from seqlab.labs import LABS, begin, few_labels, lab, objectives, options, transfer, trials
 from seqlab.labs.lab import Spread
-from seqlab.labs.options import Rows, parse_counts
+from seqlab.labs.options import LabelledRows, parse_counts
 from seqlab.labs.trials import Trial, train_all
 
 COMMON = {
@@ -370,7 +370,7 @@ def test_any_beginning_that_is_long_enough_has_every_label():
         {"text": str(place), "label": "rare" if place == 70 else "b" if place % 3 else "a"}
         for place in range(100)
     ]
-    rows = Rows(pool, [], [])
+    rows = LabelledRows(pool, [], [])
     for seed in range(5):
         order = rows.order(seed)
         assert {row["label"] for row in order[:3]} == {"rare", "a", "b"}

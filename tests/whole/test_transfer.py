@@ -15,7 +15,7 @@ from seqlab.encoders import BothWays
 from seqlab.errors import UserError
 from seqlab.training.layer_rates import LayerRates, TransferConfig
 from seqlab.training.loop import Training
-from seqlab.transfer import Source
+from seqlab.transfer import PretrainedRun
 
 SMALL = {"training.batch_tokens": 256, "training.workers": 1, "training.baseline": False}
 LAYER = {"layers": 2, "heads": 2, "feed_forward": 16}
@@ -132,7 +132,7 @@ def test_a_body_reads_as_far_as_its_positions_tell(pretrained, data, tmp_path):
         quiet=True,
     )
     lengths = [
-        Source(folder).adapt({}, "classify")["data"]["length"]
+        PretrainedRun(folder).adapt({}, "classify")["data"]["length"]
         for folder in (pretrained("roberta").folder, learned)
     ]
     assert lengths == [256, 24]

@@ -50,7 +50,7 @@ class PerplexityPerPieceOrEnd(PerplexityPerPiece):
 
 
 @dataclass(frozen=True)
-class Stretch:
+class ScoredText:
     """The lines or rows that are scored, their characters and words (N 2), and the lines themselves, where
     they were kept."""
 
@@ -150,7 +150,7 @@ class ContinuationAnswer(Answer):
             store.fields["written"], self.by_rows, self.learnt.opening, self.context, self.carries
         )
 
-    def part(self, store: Store, extent: Extent) -> Stretch:
+    def part(self, store: Store, extent: Extent) -> ScoredText:
         """The first lines or rows, as many as are scored while training and for the report; or all."""
         written = store.fields["written"]
         rows = written.rows
@@ -162,9 +162,9 @@ class ContinuationAnswer(Answer):
         ids = Ragged(
             np.asarray(written.values[: written.offsets[rows]], np.int64), written.offsets[: rows + 1]
         )
-        return Stretch(ids, units, store)
+        return ScoredText(ids, units, store)
 
-    def judge(self, model: Model, part: Stretch, extent: Extent, how: DecodeConfig) -> Judged:
+    def judge(self, model: Model, part: ScoredText, extent: Extent, how: DecodeConfig) -> Judged:
         nats = sums(self.nats(model, part.written), part.written.offsets)
         return Judged(nats, part.units, float(nats.sum() / self.predicted(part.written)))
 
@@ -181,7 +181,7 @@ class ContinuationAnswer(Answer):
         """Ids that have to be predicted: all but [BOS]."""
         return len(written.values) - (written.rows if self.by_rows else 0)
 
-    def sample(self, model: Model, part: Stretch, judged: Judged, how: DecodeConfig) -> str:
+    def sample(self, model: Model, part: ScoredText, judged: Judged, how: DecodeConfig) -> str:
         """A few words out of nothing, with the same random choices each time."""
         most = SAMPLED[self.learnt.unit]
         ids = self.pen(model).write([[]], how, min(most, how.longest or most))[0]
@@ -338,7 +338,7 @@ class ContinuationAnswer(Answer):
 
     # For the report -----------------------------------------------------------------------------------------
 
-    def findings(self, model: Model, store: Store, part: Stretch, judged: Judged) -> Findings:
+    def findings(self, model: Model, store: Store, part: ScoredText, judged: Judged) -> Findings:
         lines = [str(text) for text in self.text.texts(store, np.arange(min(8, part.written.rows)))]
         telling = [" ".join(line.split()[:4]) for line in lines if len(line.split()) > 5]
         return Findings(

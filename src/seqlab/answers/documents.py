@@ -15,7 +15,7 @@ from torch import Tensor
 
 from seqlab.answers.answer import Answer, Extent, Findings, Judged, Known, TextScore, refuse_empty
 from seqlab.answers.exercise_counts import ExerciseCounts, scored
-from seqlab.answers.exercises import INFERENCE_TOKENS, DocumentExercise, Noises, Vocabulary, padded
+from seqlab.answers.exercises import INFERENCE_TOKENS, DocumentExercise, Noises, VocabularyFacts, padded
 from seqlab.answers.fill_blanks import BLANK, Cloze, TokenTexts, in_blocks
 from seqlab.data.batches import Rows, in_order
 from seqlab.data.store import Store
@@ -42,7 +42,7 @@ SAMPLES = 4
 
 
 @dataclass(frozen=True)
-class Vectors:
+class TextEmbedding:
     """What a model makes of a text: the vector of each token, and their mean."""
 
     vector: tuple[float, ...]
@@ -122,7 +122,7 @@ class DocumentsAnswer(Answer):
     # Learning and scoring -----------------------------------------------------------------------------------
 
     def exercise(self, store: Store) -> DocumentExercise:
-        vocabulary = Vocabulary.of(self.text.tokenizer)
+        vocabulary = VocabularyFacts.of(self.text.tokenizer)
         return self.kind(store.fields["text"], vocabulary, self.context, self.learning.noises)
 
     def part(self, store: Store, extent: Extent) -> Done:
@@ -206,7 +206,7 @@ class DocumentsAnswer(Answer):
 
     # Vectors ------------------------------------------------------------------------------------------------
 
-    def embed(self, model: Model, given: Sequence[Given]) -> list[Vectors]:
+    def embed(self, model: Model, given: Sequence[Given]) -> list[TextEmbedding]:
         """The last states of the tokens of each text, without what stands around it, and their mean.
 
         A state has always read its own token. A long text is read in blocks.
@@ -231,7 +231,7 @@ class DocumentsAnswer(Answer):
             )
             vectors = [tuple(vector) for vector in each.tolist()]
             tokens = tuple(zip(self.written(text), vectors, strict=True))
-            found.append(Vectors(tuple(each.mean(axis=0).tolist()), tokens))
+            found.append(TextEmbedding(tuple(each.mean(axis=0).tolist()), tokens))
         return found
 
     def _read(self, blocks: Sequence[np.ndarray], places: Rows) -> Batch:

@@ -20,7 +20,7 @@ import torch
 from seqlab.answers.answer import Exercise
 from seqlab.data.batches import FIXED, Plan, Seeds, in_order
 from seqlab.data.corrupt import Masked, Noise, corrupt, mask, row_random
-from seqlab.data.documents import A_SIZE, A_START, B_SIZE, B_START, NEXT, Pairs, sentence_starts
+from seqlab.data.documents import A_SIZE, A_START, B_SIZE, B_START, NEXT, SegmentPairs, sentence_starts
 from seqlab.data.store import Ragged
 from seqlab.data.stream import START, WIDTH, Blocks, stretches
 from seqlab.data.tokenizers import BOS, CLS, EOS, SEP, Tokenizer
@@ -36,7 +36,7 @@ SHORT = 0.1
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class VocabularyFacts:
     """What an exercise has to know of the tokens."""
 
     symbols: int
@@ -46,8 +46,8 @@ class Vocabulary:
     """V: True for a token that a next one may extend."""
 
     @staticmethod
-    def of(tokenizer: Tokenizer) -> Vocabulary:
-        return Vocabulary(tokenizer.size, *tokenizer.word_parts())
+    def of(tokenizer: Tokenizer) -> VocabularyFacts:
+        return VocabularyFacts(tokenizer.size, *tokenizer.word_parts())
 
     def begins(self, ids: np.ndarray) -> np.ndarray:
         """Where a word begins."""
@@ -71,7 +71,7 @@ class DocumentExercise(Exercise):
     """Batches out of documents (nested: sentences of ids)."""
 
     text: Ragged
-    vocabulary: Vocabulary
+    vocabulary: VocabularyFacts
     context: int
     """Ids that are seen at once, marks included."""
     noises: Noises
@@ -148,7 +148,7 @@ class PairedBlanks(Blanks):
     """[CLS] x [SEP] y [SEP], some pieces masked; y follows x in the text, or is from elsewhere."""
 
     def plan(self, budget: int, seed: int) -> Plan:
-        plan = Pairs(self.text, self.context - 3, budget, seed)
+        plan = SegmentPairs(self.text, self.context - 3, budget, seed)
         if not plan.usable:
             raise UserError(
                 what="No text has two sentences.",

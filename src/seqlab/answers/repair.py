@@ -16,7 +16,7 @@ from seqlab.answers.exercises import Repair, padded
 from seqlab.answers.searching import search_all, written_tokens
 from seqlab.data.batches import Rows
 from seqlab.data.tokenizers import BOS, EOS, SPECIAL
-from seqlab.decode import DecodeConfig, Found
+from seqlab.decode import DecodeConfig, Hypothesis
 from seqlab.errors import UserError
 from seqlab.fields.field import Given
 from seqlab.metrics import Metric
@@ -62,7 +62,7 @@ class RepairAnswer(DocumentsAnswer):
         found = self.search(model, [self.tokens.cut(text).ids for text in texts], how) if texts else []
         return [Repaired(self.text.tokenizer.decode(best[0].ids), best[0].score) for best in found]
 
-    def search(self, model: Model, texts: Sequence[np.ndarray], how: DecodeConfig) -> list[list[Found]]:
+    def search(self, model: Model, texts: Sequence[np.ndarray], how: DecodeConfig) -> list[list[Hypothesis]]:
         """What the decoder writes for noisy texts, best first."""
         room = self.context + round(
             self.context * self.learning.noises.share

@@ -30,11 +30,11 @@ INFERENCE_TOKENS = 16_384
 """Padded tokens in a batch when nothing has to be kept for a backward pass."""
 WORST = 12
 
-Target = TypeVar("Target", LabelField, NumberField)
+RowField = TypeVar("RowField", LabelField, NumberField)
 
 
 @dataclass(frozen=True)
-class Prediction:
+class RowPrediction:
     """What a model says of one input: a label with all labels' probabilities, or a number."""
 
     label: str | None = None
@@ -101,13 +101,13 @@ class RowExercise(Exercise):
         return make_batch(self.store, self.names, rows, self.targets)
 
 
-class RowAnswer(Answer, Generic[Target]):
+class RowAnswer(Answer, Generic[RowField]):
     """One answer a row, from a pool and a head."""
 
     echoes = True
-    target: Target
+    target: RowField
 
-    def __init__(self, known: Known, target: Target, metrics: Sequence[Metric] = ()) -> None:
+    def __init__(self, known: Known, target: RowField, metrics: Sequence[Metric] = ()) -> None:
         """`metrics`: other ones than usual, the deciding one first."""
         super().__init__(known)
         self.target, self._metrics = target, list(metrics)
@@ -147,7 +147,7 @@ class RowAnswer(Answer, Generic[Target]):
             else []
         )
 
-    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[Prediction]:
+    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[RowPrediction]:
         return [self.prediction(row) for row in self.outputs(model, self.read(given))] if given else []
 
     @abstractmethod
@@ -155,7 +155,7 @@ class RowAnswer(Answer, Generic[Target]):
         """What is learnt."""
 
     @abstractmethod
-    def prediction(self, scores: np.ndarray) -> Prediction:
+    def prediction(self, scores: np.ndarray) -> RowPrediction:
         """What the model's scores (C) of one row say."""
 
     def explain(
@@ -211,9 +211,9 @@ class LabelAnswer(RowAnswer[LabelField]):
     def scores(self, said: np.ndarray, meant: np.ndarray, metrics: Sequence[Metric]) -> Scores:
         return score_labels(said, meant, self.labels, metrics, self.facts.task)
 
-    def prediction(self, scores: np.ndarray) -> Prediction:
+    def prediction(self, scores: np.ndarray) -> RowPrediction:
         shares = probabilities(scores)
-        return Prediction(
+        return RowPrediction(
             label=self.labels[int(shares.argmax())],
             scores={label: round(float(share), 6) for label, share in zip(self.labels, shares, strict=True)},
         )
@@ -252,8 +252,8 @@ class NumberAnswer(RowAnswer[NumberField]):
     def objective(self, smoothing: float = 0.0) -> SquaredError:
         return SquaredError()
 
-    def prediction(self, scores: np.ndarray) -> Prediction:
-        return Prediction(value=float(scores[0]) * self.target.facts.spread + self.target.facts.mean)
+    def prediction(self, scores: np.ndarray) -> RowPrediction:
+        return RowPrediction(value=float(scores[0]) * self.target.facts.spread + self.target.facts.mean)
 
     def worst(self, store: Store, judged: Judged) -> list[Example]:
         """The largest errors."""

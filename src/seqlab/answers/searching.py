@@ -9,7 +9,7 @@ import torch
 
 from seqlab.data.batches import Rows
 from seqlab.data.tokenizers import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL, UNK, Tokenizer
-from seqlab.decode import DecodeConfig, Found, Marks, by_length, decode, decode_all
+from seqlab.decode import DecodeConfig, Hypothesis, Marks, by_length, decode, decode_all
 from seqlab.likelihood import decoder_of
 from seqlab.model import Model, device_of
 from seqlab.parts import Batch
@@ -24,13 +24,13 @@ Lengths = Callable[[torch.Tensor], torch.Tensor]
 
 def search_all(
     model: Model, sizes: np.ndarray, batch_of: Callable[[Rows], Batch], how: DecodeConfig, longest: Lengths
-) -> list[list[Found]]:
+) -> list[list[Hypothesis]]:
     """The n best that decoding finds for each source, in order. `sizes` are what the sources weigh in a
     batch."""
     model.eval()
     device = device_of(model)
 
-    def one(rows: Sequence[int]) -> list[list[Found]]:
+    def one(rows: Sequence[int]) -> list[list[Hypothesis]]:
         batch = batch_of(np.array(rows)).to(device)
         memory = model.encoded(batch)[1]
         opening = MARKS.opening([[]] * len(rows)).to(device)

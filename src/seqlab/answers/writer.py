@@ -15,7 +15,7 @@ import torch
 
 from seqlab.answers.searching import NEVER
 from seqlab.data.tokenizers import EOS, SPECIAL, Tokenizer
-from seqlab.decode import DecodeConfig, Found, Marks, decode, decode_all, stream
+from seqlab.decode import DecodeConfig, Hypothesis, Marks, decode, decode_all, stream
 from seqlab.likelihood import decoder_of
 from seqlab.model import Model, device_of
 
@@ -100,14 +100,14 @@ class Writer:
 
     def _part(
         self, histories: list[list[int]], left: list[int], config: DecodeConfig, numbers: list[int]
-    ) -> list[Found]:
+    ) -> list[Hypothesis]:
         """What is written after each history before its window is full; those with equally much to read go
         together."""
         fed = [self.seen(history) for history in histories]
         room = [self.room(ids, most) for ids, most in zip(fed, left, strict=True)]
         device = device_of(self.model)
 
-        def one(batch: Sequence[int]) -> list[Found]:
+        def one(batch: Sequence[int]) -> list[Hypothesis]:
             opening = torch.tensor([fed[place] for place in batch], device=device)
             limits = torch.tensor([room[place] for place in batch], device=device)
             some = [numbers[place] for place in batch]

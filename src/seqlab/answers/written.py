@@ -18,7 +18,7 @@ from seqlab.answers.searching import search_all, written_tokens
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds, in_order
 from seqlab.data.store import Ragged, Store, offsets_of, pad
 from seqlab.data.tokenizers import BOS, EOS, PAD
-from seqlab.decode import DecodeConfig, Found
+from seqlab.decode import DecodeConfig, Hypothesis
 from seqlab.fields.field import Given
 from seqlab.fields.source import SourceField
 from seqlab.fields.target import TargetField
@@ -181,7 +181,9 @@ class WrittenAnswer(Answer):
         terms = [term for _, term in predicted(model, groups, batch_of, cross_entropy)]
         return sum(float(term.total) for term in terms) / sum(term.count for term in terms)
 
-    def _search(self, model: Model, store: Store, how: DecodeConfig, warn: bool = False) -> list[list[Found]]:
+    def _search(
+        self, model: Model, store: Store, how: DecodeConfig, warn: bool = False
+    ) -> list[list[Hypothesis]]:
         if warn:
             self._warn_of_long(store)
         names = self.source.reading.names

@@ -45,7 +45,7 @@ GRAMS_A_SECOND = 4_000_000
 """Characters that become n-grams in a second, about."""
 
 
-class Bag(Baseline):
+class BagOfNGrams(Baseline):
     """The preset `bow`, with default settings."""
 
     name = "bow"

@@ -9,7 +9,7 @@ from seqlab.answers.written import Items, WrittenAnswer
 from seqlab.baselines import word_table
 from seqlab.baselines.baseline import Baseline, Lesson
 from seqlab.baselines.word_table import FILE, WordTable
-from seqlab.data.tokenizers import Characters, TokensConfig, Words
+from seqlab.data.tokenizers import CharacterTokens, TokensConfig, WordTokens
 
 
 class Copy(Baseline):
@@ -60,8 +60,8 @@ class WordByWord(Baseline):
         return word_table.join(self.table.translate(word_table.cut(source, one)), two)
 
 
-def _kind(tokens: TokensConfig) -> word_table.Kind:
+def _kind(tokens: TokensConfig) -> word_table.TokenUnit:
     """How a side is cut for the table."""
-    if isinstance(tokens, Characters):
+    if isinstance(tokens, CharacterTokens):
         return "characters"
-    return "symbols" if isinstance(tokens, Words) and tokens.split == "spaces" else "words"
+    return "symbols" if isinstance(tokens, WordTokens) and tokens.split == "spaces" else "words"

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from seqlab.answers.answer import Judged
-from seqlab.answers.continuation import ContinuationAnswer, Stretch
+from seqlab.answers.continuation import ContinuationAnswer, ScoredText
 from seqlab.answers.documents import DocumentsAnswer, Done
 from seqlab.answers.exercise_counts import BatchAnswers, ExerciseCounts, counted
 from seqlab.answers.exercises import Answered, DocumentExercise, PairedBlanks
@@ -26,7 +26,7 @@ ORDERS = {"character": 6, "word": 3, "subword": 3}
 """How long the n-grams are, by what an id stands for."""
 
 
-class Grams(Baseline):
+class NGramBaseline(Baseline):
     """N-grams that are counted in the training ids."""
 
     does = "what most often followed the last few symbols"
@@ -60,7 +60,7 @@ class Grams(Baseline):
         return cls(answer, NGrams.load(folder)) if folder.exists() else None
 
 
-class TextGrams(Grams):
+class TextGrams(NGramBaseline):
     """Of a language model's text."""
 
     ids = "written"
@@ -70,14 +70,14 @@ class TextGrams(Grams):
     def order(cls, answer: ContinuationAnswer) -> int:
         return ORDERS[answer.learnt.unit]
 
-    def judge(self, part: Stretch) -> Judged:
+    def judge(self, part: ScoredText) -> Judged:
         nats = self.ngrams.nats(part.written.values)
         if self.answer.by_rows:
             nats = np.where(part.written.values == BOS, 0.0, nats)
         return Judged(sums(nats, part.written.offsets), part.units)
 
 
-class DocumentGrams(Grams):
+class DocumentGrams(NGramBaseline):
     """Of documents, for whatever exercise is made of them."""
 
     ids = "text"

@@ -37,8 +37,8 @@ NEARNESS = 4.0
 """A partner at the other end of the sentence is exp(−4) times as likely as one at the same place."""
 FILE = "word_table.json"
 
-Pair = tuple[Sequence[str], Sequence[str]]
-Kind = Literal["words", "characters", "symbols"]
+SentencePair = tuple[Sequence[str], Sequence[str]]
+TokenUnit = Literal["words", "characters", "symbols"]
 """How text is cut: into words and marks, into characters, or at white space."""
 
 
@@ -49,13 +49,13 @@ class WordTable:
     table: dict[str, str | None]
 
     @staticmethod
-    def train(pairs: Iterable[Pair]) -> WordTable:
+    def train(pairs: Iterable[SentencePair]) -> WordTable:
         """Learn from pairs of source and target tokens. Without a single usable pair the table is empty and
         copies."""
         some = _sample(pairs)
         if not some:
             return WordTable({})
-        cells = Cells.of(some)
+        cells = TokenPairs.of(some)
         chances, _ = learn(cells)
         return WordTable(cells.best(chances))
 
@@ -86,14 +86,14 @@ _WORD = re.compile(WORD["marks"])
 _CLOSES, _OPENS, _BINDS = frozenset(",.;:!?)]}%…"), frozenset("([{"), frozenset("'’-")
 
 
-def cut(text: str, kind: Kind) -> list[str]:
+def cut(text: str, kind: TokenUnit) -> list[str]:
     """The tokens of a text."""
     if kind == "words":
         return _WORD.findall(text)
     return list(text) if kind == "characters" else text.split()
 
 
-def join(tokens: Sequence[str], kind: Kind) -> str:
+def join(tokens: Sequence[str], kind: TokenUnit) -> str:
     """The text of tokens. Among words, marks stand as in print: none has a space where it closes, opens or
     binds."""
     if kind != "words":
@@ -109,7 +109,7 @@ def join(tokens: Sequence[str], kind: Kind) -> str:
 
 
 @dataclass(frozen=True)
-class Cells:
+class TokenPairs:
     """Every combination of a source token, or nothing, with a target token of the same pair of sentences.
 
     The cells of one target token stand together, nothing first. Cells with the same two tokens share one
@@ -132,7 +132,7 @@ class Cells:
     """How often each source number occurs."""
 
     @staticmethod
-    def of(pairs: Sequence[Pair]) -> Cells:
+    def of(pairs: Sequence[SentencePair]) -> TokenPairs:
         sources, source = _numbered([first for first, _ in pairs])
         targets, target = _numbered([second for _, second in pairs])
         heights = np.array([len(first) for first, _ in pairs], np.int64)
@@ -151,7 +151,7 @@ class Cells:
         near = np.where(place == 0, 0.0, np.exp(-NEARNESS * np.abs(apart)))
         near *= (1 - NOTHING) / np.repeat(np.add.reduceat(near, starts), sizes)
         weight = np.where(place == 0, NOTHING, near)
-        return Cells(sources, targets, entry, weight, starts, pair, np.bincount(source + 1))
+        return TokenPairs(sources, targets, entry, weight, starts, pair, np.bincount(source + 1))
 
     @property
     def sizes(self) -> Int[np.ndarray, " U"]:
@@ -188,7 +188,7 @@ class Cells:
         return silent
 
 
-def expect(cells: Cells, chances: Float[np.ndarray, " E"]) -> tuple[Float[np.ndarray, " E"], float]:
+def expect(cells: TokenPairs, chances: Float[np.ndarray, " E"]) -> tuple[Float[np.ndarray, " E"], float]:
     """How often each entry is used if the table is right, and the log-likelihood of all target tokens."""
     joint = cells.weight * chances[cells.entry]
     whole = np.add.reduceat(joint, cells.starts)  # of each target token
@@ -196,7 +196,7 @@ def expect(cells: Cells, chances: Float[np.ndarray, " E"]) -> tuple[Float[np.nda
     return np.bincount(cells.entry, joint, len(cells.pair)), float(np.log(whole).sum())
 
 
-def learn(cells: Cells, rounds: int = ROUNDS) -> tuple[Float[np.ndarray, " E"], list[float]]:
+def learn(cells: TokenPairs, rounds: int = ROUNDS) -> tuple[Float[np.ndarray, " E"], list[float]]:
     """p(target token | source token) of each entry, and the log-likelihood before each round, which never
     falls."""
     number = cells.pair // len(cells.targets)
@@ -209,10 +209,10 @@ def learn(cells: Cells, rounds: int = ROUNDS) -> tuple[Float[np.ndarray, " E"], 
     return chances, history
 
 
-def _sample(pairs: Iterable[Pair]) -> list[Pair]:
+def _sample(pairs: Iterable[SentencePair]) -> list[SentencePair]:
     """A random sample of the pairs, always the same, as large as memory allows."""
     draw, seen = random.Random(0), 0
-    kept: list[Pair] = []
+    kept: list[SentencePair] = []
     for pair in pairs:
         if not 0 < len(pair[0]) <= LONGEST or not 0 < len(pair[1]) <= LONGEST:
             continue

@@ -45,14 +45,14 @@ class Layout(NamedTuple):
     """Role → column."""
 
 
-Cells = Sequence[str]
+CellList = Sequence[str]
 
 _NAME = re.compile(r"[^\W\d][\w .#/-]{0,30}")
 
 
 def layout_of(
     file: str,
-    sample: Sequence[Cells],
+    sample: Sequence[CellList],
     roles: Sequence[Role],
     told: Mapping[str, str],
     *,
@@ -104,7 +104,9 @@ def layout_of(
     )
 
 
-def is_header(first: Cells, rest: Sequence[Cells], roles: Sequence[Role], told: Mapping[str, str]) -> bool:
+def is_header(
+    first: CellList, rest: Sequence[CellList], roles: Sequence[Role], told: Mapping[str, str]
+) -> bool:
     """Whether the first row names the columns.
 
     It does when a cell is a name we look for; for roles in order, whose cells may be any word, when every
@@ -130,7 +132,7 @@ def is_header(first: Cells, rest: Sequence[Cells], roles: Sequence[Role], told: 
     )
 
 
-def by_content(columns: Sequence[str], rows: Sequence[Cells], roles: Sequence[Role]) -> dict[str, str]:
+def by_content(columns: Sequence[str], rows: Sequence[CellList], roles: Sequence[Role]) -> dict[str, str]:
     """Which column each required role would be: the text has the longest cells, the label the fewest
     different ones (as a number: numbers); other roles take the columns in order."""
     values = {column: [row[place] for row in rows] for place, column in enumerate(columns)}

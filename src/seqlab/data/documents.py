@@ -72,7 +72,7 @@ NEAR = 16
 """So many stretches with seconds of about the same length are looked at for one to exchange them with."""
 
 
-class Stretch(NamedTuple):
+class SegmentPair(NamedTuple):
     """Sentences of a document: `first` up to `middle` are the first segment, `middle` up to `stop` the
     second."""
 
@@ -82,7 +82,7 @@ class Stretch(NamedTuple):
     document: int
 
 
-class Pairs(Plan):
+class SegmentPairs(Plan):
     """Two segments of sentences: half of the seconds follow their firsts in the text, half are from
     elsewhere.
 
@@ -121,7 +121,7 @@ class Pairs(Plan):
         batches = cut(order, sizes, self.budget, None)
         return [rows[batches[place]] for place in random.permutation(len(batches))]
 
-    def _stretches(self, random: np.random.Generator) -> Iterator[Stretch]:
+    def _stretches(self, random: np.random.Generator) -> Iterator[SegmentPair]:
         starts, outer = self.starts, self.outer.tolist()
         for document in random.permutation(len(outer) - 1).tolist():
             first, last = outer[document], outer[document + 1]  # sentences of this document
@@ -129,10 +129,10 @@ class Pairs(Plan):
                 room = self.room if random.random() > 0.1 else int(random.integers(2, self.room + 1))
                 stop = int(np.searchsorted(starts, starts[first] + room, side="right")) - 1
                 stop = min(max(stop, first + 2), last)
-                yield Stretch(first, int(random.integers(first + 1, stop)), stop, document)
+                yield SegmentPair(first, int(random.integers(first + 1, stop)), stop, document)
                 first = stop
 
-    def _whose(self, cuts: Sequence[Stretch], random: np.random.Generator) -> list[int]:
+    def _whose(self, cuts: Sequence[SegmentPair], random: np.random.Generator) -> list[int]:
         """Whose second each stretch has: its own, or, for about half of them, that of another one, which has
         its."""
         chosen = random.permutation(len(cuts))[: 2 * int(len(cuts) / 4 + random.random())]
@@ -154,7 +154,7 @@ class Pairs(Plan):
             alone = waiting
         return whose
 
-    def _strange(self, one: Stretch, other: Stretch, apart: bool) -> bool:
+    def _strange(self, one: SegmentPair, other: SegmentPair, apart: bool) -> bool:
         """Whether their seconds begin with different sentences and, if that is asked, are of different
         documents."""
         if apart and one.document == other.document:
@@ -166,7 +166,7 @@ class Pairs(Plan):
             first[first != SEP], second[second != SEP]
         )  # the mark at a document's end is no part
 
-    def _row(self, one: Stretch, other: Stretch) -> tuple[int, int, int, int, int]:
+    def _row(self, one: SegmentPair, other: SegmentPair) -> tuple[int, int, int, int, int]:
         """The first of one and the second of the other."""
         starts = self.starts
         a, b = int(starts[one.first]), int(starts[other.middle])

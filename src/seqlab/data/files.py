@@ -44,13 +44,13 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class DataFile:
     """A file to read."""
 
     name: str
     """What the user calls it."""
     path: Path
-    sides: tuple[Source, ...] = ()
+    sides: tuple[DataFile, ...] = ()
     """The two files of parallel text, whose lines belong together; `path` is the first one's."""
 
     @property
@@ -67,14 +67,14 @@ class Source:
         return FORMATS.get(Path(self.name.lower().removesuffix(".gz")).suffix, "")
 
 
-def find(names: Sequence[str], any_ending: bool = False) -> list[Source]:
+def find(names: Sequence[str], any_ending: bool = False) -> list[DataFile]:
     """The files that these names and patterns stand for, in a fixed order. any_ending: also `test.en`, as
     lines of text."""
-    sources: list[Source] = []
+    sources: list[DataFile] = []
     for name in names:
         path = Path(name).expanduser()
         if name == "-":
-            sources.append(Source("standard input", _standard_input()))
+            sources.append(DataFile("standard input", _standard_input()))
         elif not path.exists() and glob.has_magic(name):
             sources += [
                 _checked(found, Path(found))
@@ -87,7 +87,7 @@ def find(names: Sequence[str], any_ending: bool = False) -> list[Source]:
     return sources
 
 
-def _joined(name: str) -> Source:
+def _joined(name: str) -> DataFile:
     """Parallel text: two files joined by a comma, `train.en,train.fr`. Whatever their endings, they are lines
     of text."""
     parts = name.split(",")
@@ -101,13 +101,13 @@ def _joined(name: str) -> Source:
             fix="Write: train.en,train.fr",
         )
     sides = tuple(_checked(part, Path(part).expanduser(), any_ending=True) for part in parts)
-    return Source(name, sides[0].path, sides)
+    return DataFile(name, sides[0].path, sides)
 
 
-def _checked(name: str, path: Path, any_ending: bool = False) -> Source:
-    source = Source(name, path)
+def _checked(name: str, path: Path, any_ending: bool = False) -> DataFile:
+    source = DataFile(name, path)
     if path.is_dir():
-        inside = sorted(child.name for child in path.iterdir() if Source(child.name, child).format)
+        inside = sorted(child.name for child in path.iterdir() if DataFile(child.name, child).format)
         ending = "".join(Path(inside[0]).suffixes) if inside else ".csv"
         some = ", ".join(inside[:5]) + (" ..." if len(inside) > 5 else "")
         raise UserError(
@@ -145,7 +145,7 @@ def _standard_input() -> Path:
     return path
 
 
-def open_bytes(source: Source) -> io.BufferedReader:
+def open_bytes(source: DataFile) -> io.BufferedReader:
     """The bytes of a file, unpacked if they are packed, whatever its name says."""
     try:
         file = source.path.open("rb")
@@ -169,7 +169,7 @@ class _Unpacked(gzip.GzipFile):
 class Lines:
     """The lines of a text file, with their numbers. A line that is too long comes as None."""
 
-    def __init__(self, source: Source, encoding: str, longest: int) -> None:
+    def __init__(self, source: DataFile, encoding: str, longest: int) -> None:
         self.source, self.encoding, self.longest = source, encoding, longest
         try:
             self.plain = "\n".encode(encoding) == b"\n"

@@ -54,7 +54,7 @@ def words_of(text: str, letters: bool = False) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFC", text).lower())
 
 
-class Grams:
+class HashedGrams:
     """Buckets and their inverse document frequencies, 0 for the dropped ones.
 
     The kept buckets are numbered from 1 on: most grams of a text are rare, so a model has a fraction of the
@@ -72,7 +72,7 @@ class Grams:
         return int(self.numbers[-1]) + 1
 
     @staticmethod
-    def train(documents: Iterable[Document], outputs: int, letters: bool = False) -> Grams:
+    def train(documents: Iterable[Document], outputs: int, letters: bool = False) -> HashedGrams:
         """Learn document frequencies in one pass. As many buckets as twice the different grams, within the
         bounds."""
         bits = max(LEAST_BITS, min(MOST_BITS, MOST_WEIGHTS - math.ceil(math.log2(max(1, outputs)))))
@@ -87,7 +87,7 @@ class Grams:
         fewer = min(bits, max(LEAST_BITS, math.ceil(math.log2(max(1.0, 2 * different)))))
         frequency = frequency.reshape(2**fewer, -1).sum(axis=1)  # neighbours share their highest bits
         idf = np.log((1 + total) / (1 + np.minimum(frequency, total))) + 1
-        return Grams(np.where(frequency < LEAST_DOCUMENTS, 0.0, idf).astype(np.float32), letters)
+        return HashedGrams(np.where(frequency < LEAST_DOCUMENTS, 0.0, idf).astype(np.float32), letters)
 
     def encode(self, documents: Sequence[Document]) -> tuple[Ragged, Ragged]:
         """(numbers, weights) of each document: every kept bucket once, weights of length 1.
@@ -137,10 +137,10 @@ class Grams:
         usual_permissions(path)
 
     @staticmethod
-    def load(path: Path) -> Grams:
+    def load(path: Path) -> HashedGrams:
         try:
             saved = load_file(path)
-            return Grams(saved["idf"], bool(saved["letters"][0]))
+            return HashedGrams(saved["idf"], bool(saved["letters"][0]))
         except (OSError, SafetensorError, KeyError) as error:
             raise UserError(
                 what=f"{path}: the weights of the grams can't be read: {error}.",

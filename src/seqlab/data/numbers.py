@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqlab.data.columns import Layout, Role
-from seqlab.data.files import Lines, Place, Source
+from seqlab.data.files import DataFile, Lines, Place
 from seqlab.data.read import Bad, DataConfig, Row, Table
 from seqlab.errors import UserError, did_you_mean
 
@@ -76,7 +76,7 @@ def is_number(cell: Any) -> bool:
 
 def read_file(path: Path, name: str, config: DataConfig) -> NDArray[np.float64]:
     """The numbers (T F) of a file that holds one series, a row a step; names of columns may stand above."""
-    source = Source(name, path)
+    source = DataFile(name, path)
     separator = "\t" if ".tsv" in path.name else ","
     lines = [(number, line) for number, line in Lines(source, config.encoding, config.longest_line) if line]
     rows = [(number, next(csv.reader([line], delimiter=separator))) for number, line in lines if line.strip()]

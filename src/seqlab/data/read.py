@@ -21,8 +21,8 @@ from typing import Any, Literal, NamedTuple
 
 from seqlab.config import Positive
 from seqlab.data.columns import Layout, Role, layout_of
-from seqlab.data.files import Lines, Place, Source, find, open_bytes
-from seqlab.data.tokenizers import TokensConfig, Words
+from seqlab.data.files import DataFile, Lines, Place, find, open_bytes
+from seqlab.data.tokenizers import TokensConfig, WordTokens
 from seqlab.errors import UserError, one_of
 
 __all__ = ["Bad", "DataConfig", "Place", "Role", "Row", "Table"]
@@ -56,7 +56,7 @@ class DataConfig:
     """What to do about a row that can't be used (no text, no label, wrong number of cells)."""
     longest_line: Positive = 4_000_000
     """Bytes of a line, at most. A longer one mostly means a broken quote or a file without line breaks."""
-    tokens: TokensConfig = field(default_factory=Words)
+    tokens: TokensConfig = field(default_factory=WordTokens)
     """How text is cut into pieces."""
     target_tokens: TokensConfig | None = None
     """How the written side is cut, where there is one; empty: as the side that is read."""
@@ -113,7 +113,7 @@ class Table:
         """any_ending: a file whose ending tells no format is lines of text."""
         self.config, self.roles = config, tuple(roles)
         self.sources = find(names, any_ending)
-        self._layouts: dict[Source, Layout] = {}
+        self._layouts: dict[DataFile, Layout] = {}
 
     @functools.cached_property
     def found(self) -> dict[str, str]:
@@ -141,7 +141,7 @@ class Table:
 
     # Cells in a fixed order: csv, tsv, txt ------------------------------------------------------------------
 
-    def _cell_rows(self, source: Source, layout: Layout) -> Iterator[Row | Bad]:
+    def _cell_rows(self, source: DataFile, layout: Layout) -> Iterator[Row | Bad]:
         name, columns, width = source.name, layout.columns, len(layout.columns)
         records = self._records(source)
         if layout.header:
@@ -160,7 +160,7 @@ class Table:
                     Place(name, record[0]), dict(zip(columns, record[1], strict=True)), layout
                 )
 
-    def _records(self, source: Source) -> Iterator[Record | Bad]:
+    def _records(self, source: DataFile) -> Iterator[Record | Bad]:
         """Records with the line each starts on; blank lines of csv and tsv are none."""
         config, kind = self.config, self._format(source)
         lines = Lines(source, config.encoding, config.longest_line)
@@ -219,7 +219,7 @@ class Table:
 
     # Lines of two files -------------------------------------------------------------------------------------
 
-    def _parallel_rows(self, source: Source, layout: Layout) -> Iterator[Row | Bad]:
+    def _parallel_rows(self, source: DataFile, layout: Layout) -> Iterator[Row | Bad]:
         """Line n of one file with line n of the other. A line that is empty in both is none."""
         roles = list(layout.found)
         for number, lines in self._parallel(source):
@@ -237,7 +237,7 @@ class Table:
                 cells = {role: text or "" for role, text in zip(roles, texts, strict=True)}
                 yield Row(places[0], cells, cells)
 
-    def _parallel(self, source: Source) -> Iterator[tuple[int, tuple[str | None, str | None]]]:
+    def _parallel(self, source: DataFile) -> Iterator[tuple[int, tuple[str | None, str | None]]]:
         """Numbered lines of both files; a UserError when one has more than the other."""
         one, two = (
             iter(Lines(side, self.config.encoding, self.config.longest_line)) for side in source.sides
@@ -261,7 +261,7 @@ class Table:
 
     # Named values: jsonl, parquet ---------------------------------------------------------------------------
 
-    def _objects(self, source: Source) -> Iterator[tuple[Place, dict[str, Any] | Bad]]:
+    def _objects(self, source: DataFile) -> Iterator[tuple[Place, dict[str, Any] | Bad]]:
         if self._format(source) == "parquet":
             yield from _parquet(source)
             return
@@ -317,13 +317,13 @@ class Table:
                 return Bad(place, *fault)
         return Row(place, cells, record)
 
-    def _layout(self, source: Source) -> Layout:
+    def _layout(self, source: DataFile) -> Layout:
         """What the columns of a file are; read from its first rows once."""
         if source not in self._layouts:
             self._layouts[source] = self._find_layout(source)
         return self._layouts[source]
 
-    def _find_layout(self, source: Source) -> Layout:
+    def _find_layout(self, source: DataFile) -> Layout:
         kind, told = self._format(source), self.config
         if kind == "parallel":
             return self._two_sides(source)
@@ -361,7 +361,7 @@ class Table:
             source.name, sample, self.roles, {**before, **told.columns}, header=told.header, named=False
         )
 
-    def _lines_of_text(self, source: Source, sample: list[list[str]]) -> Layout:
+    def _lines_of_text(self, source: DataFile, sample: list[list[str]]) -> Layout:
         """A .txt file is one column, the first role, and has no header."""
         more = [role.name for role in self.roles[1:] if role.required]
         if more:
@@ -373,7 +373,7 @@ class Table:
         layout_of(source.name, sample, (), {}, header=False, named=False)  # it must not be empty
         return Layout([self.roles[0].name], False, False, {self.roles[0].name: self.roles[0].name})
 
-    def _two_sides(self, source: Source) -> Layout:
+    def _two_sides(self, source: DataFile) -> Layout:
         """Parallel files are two columns, source and target, and have no header."""
         if not self.roles[0].in_order:
             raise UserError(
@@ -391,7 +391,7 @@ class Table:
             )
         return Layout(["source", "target"], False, False, {"source": "source", "target": "target"})
 
-    def _format(self, source: Source) -> str:
+    def _format(self, source: DataFile) -> str:
         if not source.format and Path(source.name).exists():
             return "txt"
         return source.format or _sniffed(source, self.roles)
@@ -399,7 +399,7 @@ class Table:
     def _role(self, name: str) -> Role:
         return next(role for role in self.roles if role.name == name)
 
-    def _too_long(self, source: Source, number: int) -> Bad:
+    def _too_long(self, source: DataFile, number: int) -> Bad:
         return Bad(
             Place(source.name, number),
             f"this line has more than {self.config.longest_line:,} bytes.",
@@ -412,7 +412,7 @@ def _bare(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r")
 
 
-def _broken_quote(source: Source, line: int, what: str) -> UserError:
+def _broken_quote(source: DataFile, line: int, what: str) -> UserError:
     return UserError(
         what=f"{Place(source.name, line)}: a quote is broken in the row that starts here: {what}.",
         why='A cell that starts with " ends with ", and a " inside it is written twice: "".',
@@ -469,7 +469,7 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def _parquet(source: Source) -> Iterator[tuple[Place, dict[str, Any] | Bad]]:
+def _parquet(source: DataFile) -> Iterator[tuple[Place, dict[str, Any] | Bad]]:
     """Rows of a parquet file, a thousand at a time."""
     try:
         import pyarrow
@@ -494,7 +494,7 @@ def _parquet(source: Source) -> Iterator[tuple[Place, dict[str, Any] | Bad]]:
 
 
 @functools.cache
-def _sniffed(source: Source, roles: tuple[Role, ...]) -> str:
+def _sniffed(source: DataFile, roles: tuple[Role, ...]) -> str:
     """The format of standard input, by its first line."""
     with open_bytes(source) as file:
         line = file.readline(2**16)

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqlab.data import sentences
-from seqlab.data.hashed_grams import Document, Grams
+from seqlab.data.hashed_grams import Document, HashedGrams
 from seqlab.data.read import DataConfig
 from seqlab.data.store import Ragged, concatenate, marked, offsets_of
-from seqlab.data.tokenizers import CLS, EOS, SEP, SPECIAL, Characters, Tokenizer, sample
+from seqlab.data.tokenizers import CLS, EOS, SEP, SPECIAL, CharacterTokens, Tokenizer, sample
 from seqlab.folder import TOKENIZER
 
 CHARACTERS = "tokenizer.characters.json"
@@ -34,7 +34,7 @@ Piece = TypeVar("Piece")
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedTexts:
     """Texts as numbers."""
 
     fields: dict[str, Ragged]
@@ -61,7 +61,7 @@ class Reading(ABC):
         """Learn vocabularies from the training texts, read once; each is a text or a pair of texts."""
 
     @abstractmethod
-    def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Encoded:
+    def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> EncodedTexts:
         """The fields of these texts, or of these pairs of texts."""
 
     @abstractmethod
@@ -105,16 +105,16 @@ class TokensReading(Reading):
         self.tokenizer = self.config.tokens.train(_flat(texts))
         return self
 
-    def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Encoded:
+    def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> EncodedTexts:
         first = self.tokenizer.encode(texts)
         if texts2 is None:
             kept = shorten(first, self._room)
-            return Encoded({"text": marked(kept, *self._marks)}, _shortened(first, kept))
+            return EncodedTexts({"text": marked(kept, *self._marks)}, _shortened(first, kept))
         second = self.tokenizer.encode(texts2)
         text, most, most2 = joined(first, second, self._room)
         before, after = self._marks
         segments = marked(Ragged(_segments(most, most2), text.offsets), [0] * len(before), [1] * len(after))
-        return Encoded(
+        return EncodedTexts(
             {"text": marked(text, before, after), "segments": segments},
             _cut_pairs(first, second, most, most2),
         )
@@ -157,7 +157,7 @@ class SentencesReading(TokensReading):
     Of a pair: the sentences of the first text, a sentence that is only [SEP], the sentences of the second.
     """
 
-    def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Encoded:
+    def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> EncodedTexts:
         first = self._sentences(texts)
         order = Ragged(
             np.arange(len(first.offsets) - 1), _outer(first)
@@ -165,7 +165,7 @@ class SentencesReading(TokensReading):
         if texts2 is None:
             kept = shorten(order, self.config.sentences)
             inner = Ragged(first.values, first.offsets).take(kept.values)
-            return Encoded(
+            return EncodedTexts(
                 {"text": Ragged(inner.values, inner.offsets, kept.offsets)}, _shortened(order, kept)
             )
         second = self._sentences(texts2)
@@ -176,7 +176,7 @@ class SentencesReading(TokensReading):
             [Ragged(part.values, part.offsets) for part in (first, second)] + [Ragged.of([[SEP]], np.int64)]
         )
         inner = pool.take(kept.values)
-        return Encoded(
+        return EncodedTexts(
             {"text": Ragged(inner.values, inner.offsets, kept.offsets)},
             _cut_pairs(order, order2, most, most2),
         )
@@ -219,10 +219,10 @@ class CharactersReading(TokensReading):
     def train(self, texts: Iterable[Document]) -> Reading:
         some = list(sample(_flat(texts)))
         self.tokenizer = self.config.tokens.train(some)
-        self.characters = Characters().train(some)
+        self.characters = CharacterTokens().train(some)
         return self
 
-    def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Encoded:
+    def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> EncodedTexts:
         encoded = super().encode(texts, texts2)
         others = [None] * len(texts) if texts2 is None else texts2
         words = [
@@ -235,7 +235,7 @@ class CharactersReading(TokensReading):
             order
         )  # a sign outside the vocabulary may be several pieces
         nested = Ragged(inner.values, inner.offsets, encoded.fields["text"].offsets)
-        return Encoded({**encoded.fields, "characters": nested}, encoded.cut)
+        return EncodedTexts({**encoded.fields, "characters": nested}, encoded.cut)
 
     def save(self, folder: Path) -> None:
         super().save(folder)
@@ -252,21 +252,23 @@ class GramsReading(Reading):
     read whole."""
 
     names: ClassVar[tuple[str, ...]] = ("grams", "weights")
-    grams: Grams
+    grams: HashedGrams
 
     @property
     def symbols(self) -> dict[str, int]:
         return {"grams": self.grams.size}
 
     def train(self, texts: Iterable[Document]) -> Reading:
-        self.grams = Grams.train(texts, self.outputs, letters=isinstance(self.config.tokens, Characters))
+        self.grams = HashedGrams.train(
+            texts, self.outputs, letters=isinstance(self.config.tokens, CharacterTokens)
+        )
         return self
 
-    def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> Encoded:
+    def encode(self, texts: Sequence[str], texts2: Sequence[str] | None = None) -> EncodedTexts:
         grams, weights = self.grams.encode(
             list(texts) if texts2 is None else list(zip(texts, texts2, strict=True))
         )
-        return Encoded({"grams": grams, "weights": weights}, 0)
+        return EncodedTexts({"grams": grams, "weights": weights}, 0)
 
     def pieces(self, text: str, text2: str | None = None) -> list[list[str]]:
         return [self.grams.names(text if text2 is None else (text, text2))]
@@ -275,7 +277,7 @@ class GramsReading(Reading):
         self.grams.save(folder / GRAMS)
 
     def load(self, folder: Path) -> Reading:
-        self.grams = Grams.load(folder / GRAMS)
+        self.grams = HashedGrams.load(folder / GRAMS)
         return self
 
 

@@ -49,7 +49,7 @@ RIGHT = frozenset("([{$#«“‘-–—/")
 """... and those that stand close to the word after them."""
 
 
-Split = Literal["marks", "spaces"]
+WordSplit = Literal["marks", "spaces"]
 _LATIN = re.compile("[\t\n\r -~À-ÖØ-öø-\u012f\u0131-\u024f‘’“”–—…«»]*")
 _SPECIAL = re.compile("|".join(map(re.escape, SPECIAL)))
 
@@ -154,8 +154,8 @@ class Tokenizer:
 
 
 class _PlainWords:
-    """What `Words` finds in text of plain Latin signs, by Python's own regular expressions: the same ids, in
-    a third of the time.
+    """What `WordTokens` finds in text of plain Latin signs, by Python's own regular expressions: the same
+    ids, in a third of the time.
 
     For other signs the two libraries may disagree on what a word is, so such texts (None) are left to the
     slow one.
@@ -163,14 +163,14 @@ class _PlainWords:
 
     _break = re.compile(BREAK)
 
-    def __init__(self, numbers: dict[str, int], lower: bool, split: Split) -> None:
+    def __init__(self, numbers: dict[str, int], lower: bool, split: WordSplit) -> None:
         self.numbers, self.lower, self.split = numbers, lower, split
         self._word = re.compile(WORD[split])
 
     @staticmethod
     def of(inner: tokenizers.Tokenizer) -> _PlainWords | None:
         """None for a tokenizer of another kind."""
-        kinds: list[tuple[bool, Split]] = [
+        kinds: list[tuple[bool, WordSplit]] = [
             (lower, split) for lower in (True, False) for split in ("marks", "spaces")
         ]
         for lower, split in kinds:
@@ -259,12 +259,12 @@ class TokensConfig(Variant):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words(TokensConfig, kind="words"):
+class WordTokens(TokensConfig, kind="words"):
     """Whole words and single marks. Rare words are [UNK]."""
 
     lower: bool = True
     """Whether capitals are read as small letters."""
-    split: Split = "marks"
+    split: WordSplit = "marks"
     """marks: words and single marks; line ends are dropped. spaces: what stands between white space, and each
     line end as a word of its own, for texts that are cut already."""
     vocabulary: Positive = 30_000
@@ -289,7 +289,7 @@ class Words(TokensConfig, kind="words"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Characters(TokensConfig, kind="characters"):
+class CharacterTokens(TokensConfig, kind="characters"):
     """Single characters, spaces included."""
 
     lower: bool = False
@@ -308,7 +308,7 @@ class Characters(TokensConfig, kind="characters"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bpe(TokensConfig, kind="bpe"):
+class BpeTokens(TokensConfig, kind="bpe"):
     """Byte-level byte-pair encoding (Sennrich et al. 2016, on bytes): common words whole, rare ones in parts,
     nothing unknown."""
 
@@ -336,7 +336,7 @@ class Bpe(TokensConfig, kind="bpe"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unigram(TokensConfig, kind="unigram"):
+class UnigramTokens(TokensConfig, kind="unigram"):
     """Pieces of a unigram language model (Kudo 2018): each text is cut where its probability is highest."""
 
     lower: bool = False
@@ -387,7 +387,7 @@ def _numbered(counts: Counter[str], least: int, most: int | None = None) -> dict
     return {piece: number for number, piece in enumerate(pieces)}
 
 
-def _words_model(lower: bool, numbers: dict[str, int], split: Split = "marks") -> tokenizers.Tokenizer:
+def _words_model(lower: bool, numbers: dict[str, int], split: WordSplit = "marks") -> tokenizers.Tokenizer:
     """The tokenizer of whole words with these ids."""
     inner = tokenizers.Tokenizer(models.WordLevel(numbers, unk_token=SPECIAL[UNK]))
     inner.normalizer = _normalizer(lower, breaks=split == "marks")

@@ -3,11 +3,11 @@
 from seqlab.decode.many import by_length, decode, decode_all
 from seqlab.decode.sample import sample, stream
 from seqlab.decode.search import search
-from seqlab.decode.settings import DecodeConfig, Found, Marks
+from seqlab.decode.settings import DecodeConfig, Hypothesis, Marks
 
 __all__ = [
     "DecodeConfig",
-    "Found",
+    "Hypothesis",
     "Marks",
     "by_length",
     "decode",

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from seqlab.decode.sample import sample
 from seqlab.decode.search import search
-from seqlab.decode.settings import DecodeConfig, Found, Marks
+from seqlab.decode.settings import DecodeConfig, Hypothesis, Marks
 from seqlab.parts import Decoder
 from seqlab.seq import Seq
 
@@ -29,7 +29,7 @@ def decode(
     marks: Marks,
     longest: Int[Tensor, " B"],
     numbers: Sequence[int],
-) -> list[list[Found]]:
+) -> list[list[Hypothesis]]:
     """One batch, as the settings ask: `search`, or `sample`, which alone needs the rows' numbers."""
     if config.sample:
         return sample(decoder, memory, opening, config=config, marks=marks, longest=longest, numbers=numbers)

@@ -13,7 +13,7 @@ from torch import Tensor
 from seqlab.decode.choose import Best, Choose, Chosen
 from seqlab.decode.limits import next_scores
 from seqlab.decode.search import write
-from seqlab.decode.settings import DecodeConfig, Found, Marks
+from seqlab.decode.settings import DecodeConfig, Hypothesis, Marks
 from seqlab.parts import Decoder
 from seqlab.seq import Seq
 
@@ -27,7 +27,7 @@ def sample(
     marks: Marks,
     longest: Int[Tensor, " B"],
     numbers: Sequence[int],
-) -> list[list[Found]]:
+) -> list[list[Hypothesis]]:
     """One text a row, each id drawn by chance.
 
     `numbers` says which rows these are among all. The chance of a row comes from the seed and its number, so

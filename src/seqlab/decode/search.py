@@ -13,7 +13,7 @@ from torch import Tensor
 
 from seqlab.decode.choose import Best, Choose, Chosen
 from seqlab.decode.limits import next_scores
-from seqlab.decode.settings import DecodeConfig, Found, Marks
+from seqlab.decode.settings import DecodeConfig, Hypothesis, Marks
 from seqlab.parts import Decoder
 from seqlab.seq import Seq
 
@@ -30,7 +30,7 @@ def search(
     config: DecodeConfig,
     marks: Marks,
     longest: Int[Tensor, " B"],
-) -> list[list[Found]]:
+) -> list[list[Hypothesis]]:
     """The n best texts that a beam finds for each row, best first; a beam of one is greedy.
 
     The beam has K places for each source. In every step the best continuations of all its hypotheses are
@@ -64,7 +64,7 @@ def write(
     marks: Marks,
     longest: Int[Tensor, " B"],
     choose: Choose,
-) -> list[list[Found]]:
+) -> list[list[Hypothesis]]:
     """The loop: score, choose, take, advance, until every source is done."""
     front = Front(opening, longest, config, marks)
     states, state = decoder.advance(opening, decoder.start(memory, len(opening)))
@@ -102,8 +102,8 @@ class Front:
             marks.end,
         )
         self.given, self.step = opening.shape[1], 0
-        self.finished: list[list[Found]] = [[] for _ in range(sources)]
-        self.cut: list[list[Found]] = [[] for _ in range(sources)]
+        self.finished: list[list[Hypothesis]] = [[] for _ in range(sources)]
+        self.cut: list[list[Hypothesis]] = [[] for _ in range(sources)]
         # One entry for each source in the batch:
         self.rows = torch.arange(sources, device=device)
         self.history = opening.unsqueeze(1)  # B W P: what each hypothesis reads
@@ -152,7 +152,7 @@ class Front:
             setattr(self, name, getattr(self, name).index_select(0, staying))
         return staying
 
-    def best(self) -> list[list[Found]]:
+    def best(self) -> list[list[Hypothesis]]:
         """The n best of each source: those that finished, then those that were cut."""
         ranked = (
             sorted(finished, key=_score, reverse=True) + sorted(cut, key=_score, reverse=True)
@@ -173,10 +173,12 @@ class Front:
                 if total != -torch.inf:
                     self.cut[int(self.rows[source])].append(self._found(source, place, total, finished=False))
 
-    def _found(self, source: int, place: int, total: float, *, finished: bool) -> Found:
+    def _found(self, source: int, place: int, total: float, *, finished: bool) -> Hypothesis:
         ids = self.history[source, place, self.given :].tolist()
-        return Found(tuple(ids[:-1] if finished else ids), total / self.step**self.alpha, total, finished)
+        return Hypothesis(
+            tuple(ids[:-1] if finished else ids), total / self.step**self.alpha, total, finished
+        )
 
 
-def _score(found: Found) -> float:
+def _score(found: Hypothesis) -> float:
     return found.score

@@ -91,7 +91,7 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class Found:
+class Hypothesis:
     """One hypothesis."""
 
     ids: tuple[int, ...]

@@ -20,7 +20,7 @@ from seqlab.nn.layers import start_linear
 from seqlab.parts import Attends, Cost, EncoderConfig, State
 from seqlab.seq import Seq
 
-Score = Literal["bilinear", "additive", "dot", "scaled-dot"]
+ScoreFunction = Literal["bilinear", "additive", "dot", "scaled-dot"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Attending(WrittenConfig, kind="attending"):
     """late: look after the body, all positions at once. early: look before it and feed what was seen to
     the cell, a loop over positions (SPEC R9). none: begin from the memory's summary and never look at it
     again."""
-    score: Score = "bilinear"
+    score: ScoreFunction = "bilinear"
     """How well a state fits a slot: h·W·m, v·tanh(W h + U m), h·m, or h·m divided by the root of the
     width."""
     hidden: Positive = 128
@@ -55,11 +55,11 @@ class Attending(WrittenConfig, kind="attending"):
         return AttendingDecoder(self, memory, symbols)
 
 
-class Look(Attends):
+class MemoryAttention(Attends):
     """States (B U D) look at the slots of a memory (B T M): their weighted mean for each state (B U M), one
     head."""
 
-    def __init__(self, score: Score, width: int, memory: int, hidden: int) -> None:
+    def __init__(self, score: ScoreFunction, width: int, memory: int, hidden: int) -> None:
         super().__init__()
         if score in ("dot", "scaled-dot") and width != memory:
             raise UserError(
@@ -178,7 +178,9 @@ class AttendingDecoder(WritingDecoder):
         )
         self.body = config.body.as_causal().build(config.width + beside)
         looks = memory is not None and attend != "none"
-        self.look = Look(config.score, self.body.width, memory or 0, config.hidden) if looks else None
+        self.look = (
+            MemoryAttention(config.score, self.body.width, memory or 0, config.hidden) if looks else None
+        )
         self.bridge = (
             self._bridge() if memory is not None and recurrent and config.begin == "summary" else None
         )

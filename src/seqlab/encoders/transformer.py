@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from seqlab.config import Positive, PositiveFloat, Probability
 from seqlab.errors import UserError
-from seqlab.nn.attention import Attention, Form
+from seqlab.nn.attention import Form, MultiHeadAttention
 from seqlab.nn.layers import Activation, Dropout, FeedForward, listed
 from seqlab.nn.positions import PositionConfig, Rotary, RotaryPositions, Sinusoidal
 from seqlab.parts import Cost, Encoder, EncoderConfig, State
@@ -89,8 +89,8 @@ class TransformerLayer(nn.Module):
         form = replace(Form.standard(width, config.heads), biases=config.biases, output_bias=config.biases)
         own = replace(form, merged=config.merged_query_key, causal=config.causal, local=config.local)
         self.pre = config.norm == "pre"
-        self.attention = Attention(own, rotary)
-        self.cross = Attention(replace(form, memory=memory)) if memory is not None else None
+        self.attention = MultiHeadAttention(own, rotary)
+        self.cross = MultiHeadAttention(replace(form, memory=memory)) if memory is not None else None
         self.feed_forward = FeedForward(
             width, config.feed_forward or 4 * width, config.activation, config.biases
         )

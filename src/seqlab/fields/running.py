@@ -34,7 +34,7 @@ from seqlab.data.survey import (
     text_hash,
     too_few,
 )
-from seqlab.data.tokenizers import BOS, EOS, UNK, Characters, Tokenizer, TokensConfig, Words
+from seqlab.data.tokenizers import BOS, EOS, UNK, CharacterTokens, Tokenizer, TokensConfig, WordTokens
 from seqlab.errors import UserError
 from seqlab.fields.field import DataFacts, Encoded, Given, ReadField, raw_text
 from seqlab.folder import TOKENIZER
@@ -441,9 +441,9 @@ class WrittenRunningField(RunningField):
 
 
 def unit_of(tokens: TokensConfig) -> Unit:
-    return (
-        "character" if isinstance(tokens, Characters) else "word" if isinstance(tokens, Words) else "subword"
-    )
+    if isinstance(tokens, CharacterTokens):
+        return "character"
+    return "word" if isinstance(tokens, WordTokens) else "subword"
 
 
 # Documents --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from seqlab.folder import METRICS, SCORES
-from seqlab.labs.lab import Line, Panel, Spread, Table
+from seqlab.labs.lab import Line, Panel, ResultTable, Spread
 from seqlab.labs.options import GRAMS_AT_ONCE, LETTERS, READING, LabOptions, write_rows
 from seqlab.labs.trials import Trial, train_all
 from seqlab.report.evaluate import duration
@@ -26,8 +26,8 @@ BOW = "bow"
 
 
 @dataclass(frozen=True)
-class Side:
-    """Somebody who learns the task."""
+class Arm:
+    """One arm of the comparison: a model that learns the task."""
 
     name: str
     body: Path | None = None
@@ -54,7 +54,7 @@ class Comparison:
     folder: Path
     progress: Progress
 
-    def learn(self, sides: Sequence[Side]) -> dict[tuple[str, int], tuple[Learnt, ...]]:
+    def learn(self, sides: Sequence[Arm]) -> dict[tuple[str, int], tuple[Learnt, ...]]:
         """Train what is not trained yet, and give everything: one entry a seed."""
         options, began, done = self.options, time.monotonic(), 0.0
         if shared := options.rows.shared:
@@ -84,7 +84,7 @@ class Comparison:
             for side, count in cells
         }
 
-    def work(self, side: Side, count: int) -> float:
+    def work(self, side: Arm, count: int) -> float:
         """About how long a run takes, in rows that are learnt from; to score one takes a third of that."""
         if side.body is None:
             return float(count)  # a little, whatever the model
@@ -98,7 +98,7 @@ class Comparison:
         path = self.folder / "data" / f"{count}-{seed}.jsonl"
         return path if path.exists() else write_rows(path, self.options.rows.order(seed)[:count])
 
-    def trial(self, side: Side, count: int, seed: int) -> Trial:
+    def trial(self, side: Arm, count: int, seed: int) -> Trial:
         """What a run is asked for. Sides with a body have the same settings; only the weights that they start
         from differ."""
         data, rows, folder = self.folder / "data", self.options.rows, str(self.run_folder(side, count, seed))
@@ -127,10 +127,10 @@ class Comparison:
         """Trials side by side: one a core, or one with the threads that were asked for."""
         return 1 if "training.threads" in self.options.tuning else torch.get_num_threads()
 
-    def run_folder(self, side: Side, count: int, seed: int) -> Path:
+    def run_folder(self, side: Arm, count: int, seed: int) -> Path:
         return self.folder / "trials" / f"{side.name.replace(' ', '-')}-{count}-{seed}"
 
-    def read(self, side: Side, count: int, seed: int) -> Learnt:
+    def read(self, side: Arm, count: int, seed: int) -> Learnt:
         """A finished run, from its files."""
         folder = self.run_folder(side, count, seed)
         scores = json.loads((folder / SCORES).read_text(encoding="utf-8"))
@@ -192,12 +192,12 @@ class Results:
         return {"cells": cells}
 
 
-def by_epoch(results: Results, sides: Sequence[str], counts: Sequence[int]) -> Table:
+def by_epoch(results: Results, sides: Sequence[str], counts: Sequence[int]) -> ResultTable:
     """Validation accuracy after each epoch; shorter runs have empty cells at the end."""
     longest = max(results.epochs(side, count) for side in sides for count in counts)
     rows = [(f"{count:,}", side, *map(str, results.curve(side, count))) for count in counts for side in sides]
     header = ("labels", "side", *(f"epoch {epoch}" for epoch in range(1, longest + 1)))
-    return Table(
+    return ResultTable(
         "Validation accuracy by epoch", header, tuple(row + ("",) * (len(header) - len(row)) for row in rows)
     )
 

@@ -36,7 +36,7 @@ T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Cells as they are written."""
 
     title: str
@@ -82,7 +82,7 @@ class Outcome:
     folder: Path
     title: str
     verdict: str
-    tables: tuple[Table, ...]
+    tables: tuple[ResultTable, ...]
     """The first is the one to print."""
     panels: tuple[Panel, ...]
     notes: tuple[str, ...]

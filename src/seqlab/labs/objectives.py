@@ -15,13 +15,13 @@ from typing import Any
 
 from seqlab.errors import UserError
 from seqlab.folder import METRICS
-from seqlab.labs.few_labels import BOW, Comparison, Results, Side, by_epoch, told_difference
-from seqlab.labs.lab import Outcome, Table, at_work, choose_place
+from seqlab.labs.few_labels import BOW, Arm, Comparison, Results, by_epoch, told_difference
+from seqlab.labs.lab import Outcome, ResultTable, at_work, choose_place
 from seqlab.labs.options import LabOptions
 from seqlab.model import count_parameters, sketch
 from seqlab.settings import TrainRequest
 from seqlab.training.progress import Progress
-from seqlab.transfer import Source
+from seqlab.transfer import PretrainedRun
 
 PUBLISHED = (
     "Published (Devlin et al. 2019, 110 million parameters, both without the next-sentence task),"
@@ -79,7 +79,7 @@ def run(
             progress.say(f"Pretraining {name}")
             options.pretrain(name, body, folder / "data", progress)
         comparison = Comparison(options, folder, progress)
-        sides = [*(Side(name, body) for name, body in bodies.items()), Side(BOW)]
+        sides = [*(Arm(name, body) for name, body in bodies.items()), Arm(BOW)]
         results = Results(comparison.learn(sides))
         best = max(sides[:-1], key=lambda side: results.tested(side.name, options.counts[-1]).mean)
         outcome = told(options, folder, results, bodies, comparison.run_folder(best, options.counts[-1], 0))
@@ -114,7 +114,7 @@ def told(
         "pieces learnt from",
         *(f"{count:,} labels" for count in options.counts),
     )
-    table = Table(
+    table = ResultTable(
         f"Test accuracy on {len(options.rows.test):,} rows, {options.seeds_told}", header, tuple(rows)
     )
     differences = [
@@ -152,7 +152,7 @@ def told(
 
 def cost(body: Path) -> dict[str, Any]:
     """What a pretraining was, from its files."""
-    source = Source(body)
+    source = PretrainedRun(body)
     last = json.loads((body / METRICS).read_text(encoding="utf-8").splitlines()[-1])
     parameters = count_parameters(sketch(source.model, source.parts))
     objective = getattr(source.settings.task, "objective", "")

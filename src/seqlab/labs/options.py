@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from seqlab.data.builtin import write_stress_tables
+from seqlab.data.cells import Cells
 from seqlab.data.files import find
 from seqlab.data.read import DataConfig, Table
 from seqlab.data.store import cache_folder
@@ -29,8 +30,6 @@ from seqlab.settings import TrainRequest
 from seqlab.tasks.classify import Classify
 from seqlab.training.progress import Progress
 
-Cells = dict[str, str]
-"""A labelled row by role: text, text2 where there is one, label."""
 MOST_VALID, MOST_TESTED = 1000, 2000
 """Rows to validate on, and to test on where no test file is given, at the most; and at the most a tenth each.
 Every epoch is validated on, so more of them would cost more time than a few labels do."""
@@ -71,8 +70,9 @@ LABELS, SEEDS, MINUTES = "500,2000", 5, 30.0
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Labelled rows in three parts that share no text, unless a test file does with the others."""
+class LabelledRows:
+    """Labelled rows (text, text2 where there is one, label) in three parts that share no text, unless a test
+    file does with the others."""
 
     pool: list[Cells]
     valid: list[Cells]
@@ -113,7 +113,7 @@ class Rows:
         ]
 
 
-def read_rows(data: Sequence[str], test: Sequence[str], reading: DataConfig) -> Rows:
+def read_rows(data: Sequence[str], test: Sequence[str], reading: DataConfig) -> LabelledRows:
     """The rows of labelled files; the parts are decided by the texts alone, so they are the same every
     time."""
     rows = _read(data, reading)
@@ -122,7 +122,7 @@ def read_rows(data: Sequence[str], test: Sequence[str], reading: DataConfig) -> 
     else:
         rest, tested = _parted(rows, data, MOST_TESTED)
     pool, valid = _parted(rest, data, MOST_VALID)
-    found = Rows(pool, valid, tested)
+    found = LabelledRows(pool, valid, tested)
     if strange := sorted({row["label"] for row in [*valid, *tested]} - set(found.labels)):
         raise UserError(
             what=(
@@ -172,7 +172,7 @@ class LabOptions:
 
     quick: bool
     builtin: bool
-    rows: Rows
+    rows: LabelledRows
     unlabelled: tuple[str, ...]
     """Files of text; none: the texts of the pool."""
     counts: tuple[int, ...]
@@ -292,7 +292,7 @@ def names_of(names: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def parse_counts(labels: str, rows: Rows) -> tuple[int, ...]:
+def parse_counts(labels: str, rows: LabelledRows) -> tuple[int, ...]:
     """How many labels, from few to many: "500,2000,all"."""
     counts = []
     for word in labels.split(","):

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from seqlab.errors import UserError
-from seqlab.labs.few_labels import BOW, Comparison, Results, Side, by_epoch, told_difference
-from seqlab.labs.lab import Outcome, Table, at_work, choose_place
+from seqlab.labs.few_labels import BOW, Arm, Comparison, Results, by_epoch, told_difference
+from seqlab.labs.lab import Outcome, ResultTable, at_work, choose_place
 from seqlab.labs.options import LabOptions
 from seqlab.settings import TrainRequest
 from seqlab.training.progress import Progress
-from seqlab.transfer import Source
+from seqlab.transfer import PretrainedRun
 
 PRETRAINED, SCRATCH = "pretrained", "from scratch"
 SIDES = (PRETRAINED, SCRATCH)
@@ -48,7 +48,7 @@ def run(
     refuse_both(start, model=model, minutes=minutes, unlabelled=unlabelled)
     TrainRequest(task="pretrain", preset=model).settings()  # refuses a preset that is not known
     if start:
-        refuse_labelled(Source(start))
+        refuse_labelled(PretrainedRun(start))
     options = LabOptions.of(
         quick=quick,
         data=data,
@@ -70,10 +70,14 @@ def run(
         if not start:
             options.pretrain(model, body, folder / "data", progress)
         comparison = Comparison(options, folder, progress)
-        sides = [Side(PRETRAINED, body), Side(SCRATCH, body, new=True), Side(BOW)]
+        sides = [Arm(PRETRAINED, body), Arm(SCRATCH, body, new=True), Arm(BOW)]
         results = Results(comparison.learn(sides))
         outcome = told(
-            options, folder, results, Source(body), comparison.run_folder(sides[0], options.counts[-1], 0)
+            options,
+            folder,
+            results,
+            PretrainedRun(body),
+            comparison.run_folder(sides[0], options.counts[-1], 0),
         )
         if missing := outcome.write():
             progress.say(missing)
@@ -90,7 +94,7 @@ def refuse_both(start: str | Path, **others: Any) -> None:
         )
 
 
-def refuse_labelled(source: Source) -> None:
+def refuse_labelled(source: PretrainedRun) -> None:
     """Only what was learnt without labels shows what such learning is worth."""
     kind = source.settings.task.kind
     if kind not in ("pretrain", "generate"):
@@ -107,7 +111,7 @@ def refuse_labelled(source: Source) -> None:
 # Telling ----------------------------------------------------------------------------------------------------
 
 
-def told(options: LabOptions, folder: Path, results: Results, source: Source, best: Path) -> Outcome:
+def told(options: LabOptions, folder: Path, results: Results, source: PretrainedRun, best: Path) -> Outcome:
     """The table, the picture and the verdict."""
     rows, differences = [], []
     for count in options.counts:
@@ -122,7 +126,7 @@ def told(options: LabOptions, folder: Path, results: Results, source: Source, be
              "ahead_after_first_epoch": is_ahead(early.mean), "ahead_at_the_end": is_ahead(change.mean)}
         )  # fmt: skip
     header = ("labels", *SIDES, BOW, "difference (95 %)", "ahead after epoch 1", "ahead at the end")
-    table = Table(
+    table = ResultTable(
         f"Test accuracy on {len(options.rows.test):,} rows, {options.seeds_told}", header, tuple(rows)
     )
     example = "photography" if options.builtin else "worth every minute"
@@ -160,7 +164,7 @@ def verdict(results: Results, count: int) -> str:
     return " ".join(parts)
 
 
-def notes(options: LabOptions, source: Source) -> tuple[str, ...]:
+def notes(options: LabOptions, source: PretrainedRun) -> tuple[str, ...]:
     learnt = getattr(source.settings.task, "objective", "")
     objective = f", objective {learnt}" if learnt else ""
     return (

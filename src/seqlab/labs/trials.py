@@ -25,7 +25,7 @@ from seqlab.labs.lab import train_once
 from seqlab.settings import TrainRequest
 from seqlab.training.loop import stop_signals
 from seqlab.training.progress import Progress
-from seqlab.transfer import Source
+from seqlab.transfer import PretrainedRun
 
 LOOK_SECONDS = 0.1
 """Between two looks at the processes."""
@@ -43,7 +43,7 @@ class Trial:
 
     def train(self) -> bool:
         """Here and now. Whether there was anything to do."""
-        adapt = Source(self.like).adapt if self.like else None
+        adapt = PretrainedRun(self.like).adapt if self.like else None
         wishes = TrainRequest(task="classify", preset=self.preset, overrides=self.overrides, adapt=adapt)
         return train_once(wishes, Path(self.folder), Progress(quiet=True))
 

@@ -57,7 +57,7 @@ class Form:
         return Form(width=width, memory=width, heads=heads, key=width // heads, value=width // heads)
 
 
-class Attention(Attends):
+class MultiHeadAttention(Attends):
     """Each of Q positions gets a weighted mean of K positions: queries (B Q D), memory (B K M) → (B Q D').
 
     Per head, softmax(Q Kᵀ/√U) V with keys of width U and values of width I; the heads' results are
@@ -266,11 +266,11 @@ class Attention(Attends):
 
 
 @torch.no_grad()
-def merge(attention: Attention) -> Attention:
+def merge(attention: MultiHeadAttention) -> MultiHeadAttention:
     """The same attention with one query-key matrix a head."""
     form = attention.form
     assert not form.merged and isinstance(attention.key, nn.Linear)
-    merged = Attention(replace(form, merged=True), attention.rotary).to(attention.query.weight)
+    merged = MultiHeadAttention(replace(form, merged=True), attention.rotary).to(attention.query.weight)
     asking = attention.query.weight.unflatten(0, (form.heads, form.key))  # H U D
     keys = attention.key.weight.unflatten(0, (form.heads, form.key)) * attention.factor  # H U M
     merged.query.weight.copy_(torch.einsum("hud,hum->hmd", asking, keys).flatten(0, 1))
@@ -282,7 +282,7 @@ def merge(attention: Attention) -> Attention:
 
 
 @torch.no_grad()
-def separate(attention: Attention) -> Attention:
+def separate(attention: MultiHeadAttention) -> MultiHeadAttention:
     """The same attention with a query and a key matrix a head: exact when each merged matrix has rank ≤ key
     width.
 
@@ -292,7 +292,7 @@ def separate(attention: Attention) -> Attention:
     """
     form = attention.form
     assert form.merged
-    plain = Attention(replace(form, merged=False), attention.rotary).to(attention.query.weight)
+    plain = MultiHeadAttention(replace(form, merged=False), attention.rotary).to(attention.query.weight)
     assert isinstance(plain.key, nn.Linear)
     both = attention.query.weight.unflatten(0, (form.heads, form.memory)).transpose(1, 2)  # H D M
     if form.biases:
@@ -312,7 +312,7 @@ def separate(attention: Attention) -> Attention:
     return plain
 
 
-def _share(source: Attention, target: Attention) -> None:
+def _share(source: MultiHeadAttention, target: MultiHeadAttention) -> None:
     """Values and output are the same in both forms."""
     target.value.load_state_dict(source.value.state_dict())
     target.output.load_state_dict(source.output.state_dict())

@@ -19,8 +19,8 @@ from seqlab.model import Model
 from seqlab.parts import Batch, record
 from seqlab.report.gradients import contributions, gram_contributions, is_linear
 
-Kind = Literal["tokens", "hops", "document", "matrix", "grams", "alignment"]
-Method = Literal["attention", "gradient × input", "weight × n-gram", "surprise"]
+MapKind = Literal["tokens", "hops", "document", "matrix", "grams", "alignment"]
+ExplainMethod = Literal["attention", "gradient × input", "weight × n-gram", "surprise"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Map:
 
     name: str
     """What it shows, in words."""
-    kind: Kind
+    kind: MapKind
     weights: np.ndarray
     pieces: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Explanation:
     scores: dict[str, float]
     """Probability of each label; empty for a number."""
     maps: tuple[Map, ...]
-    method: Method
+    method: ExplainMethod
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def explain(model: Model, batch: Batch, *, text: str, pieces: Pieces, said: Mapp
     with record(model) as tapes, torch.no_grad():
         model(batch)
     tapes = {name: tape for name, tape in tapes.items() if tape}
-    method: Method = "attention"
+    method: ExplainMethod = "attention"
     note = ""
     if "grams" in batch.inputs:
         method, maps = "weight × n-gram", [_gram_map(model, batch, flat(pieces))]

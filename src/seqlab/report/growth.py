@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from seqlab.encoders import Conv, Gru
-from seqlab.nn.attention import Attention, Form
+from seqlab.nn.attention import Form, MultiHeadAttention
 from seqlab.seq import Seq
 
 NEIGHBOURS = 32
@@ -113,7 +113,9 @@ def layers() -> list[Layer]:
     """The rows of the classic table."""
 
     def attention(local: int | None) -> Callable[[int], Callable[[Tensor], Any]]:
-        return lambda d: Attention(Form(width=d, memory=d, heads=1, key=d, value=d, local=local)).eval()
+        return lambda d: MultiHeadAttention(
+            Form(width=d, memory=d, heads=1, key=d, value=d, local=local)
+        ).eval()
 
     def encoder(config: Callable[[int], Any]) -> Callable[[int], Callable[[Tensor], Any]]:
         def build(d: int) -> Callable[[Tensor], Any]:

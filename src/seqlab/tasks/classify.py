@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from seqlab import rules
 from seqlab.answers.answer import Answer, Known
 from seqlab.answers.row import LabelAnswer, NumberAnswer
-from seqlab.baselines.bag import Bag
+from seqlab.baselines.bag import BagOfNGrams
 from seqlab.baselines.baseline import Baseline
 from seqlab.baselines.constant import Majority, TrainingMean
 from seqlab.config import NotNegative, Probability, Tree, dump
@@ -71,7 +71,7 @@ class Classify(TaskConfig, kind="classify"):
 
     def baselines(self) -> Sequence[type[Baseline]]:
         first = TrainingMean if self.target == "number" else Majority
-        return (first, Bag) if self.reads == "text" else (first,)
+        return (first, BagOfNGrams) if self.reads == "text" else (first,)
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
         return Facts(

@@ -32,10 +32,10 @@ from seqlab.report.words import SURPRISING, Words, WorstTable
 from seqlab.tasks import pretrain_presets
 from seqlab.tasks.task import TaskConfig, TrainedRun, Weighted
 
-Objective = Literal["causal", "masked", "masked+next", "blank", "both-ways", "denoise"]
+ObjectiveName = Literal["causal", "masked", "masked+next", "blank", "both-ways", "denoise"]
 
 
-class Kind(NamedTuple):
+class ObjectiveKind(NamedTuple):
     """What an objective is: how its models answer, what they need, and the words for it."""
 
     answer: type[DocumentsAnswer]
@@ -50,31 +50,31 @@ class Kind(NamedTuple):
     """What stands around a text, as data.marks calls it."""
 
 
-KINDS: dict[str, Kind] = {
-    "causal": Kind(
+KINDS: dict[str, ObjectiveKind] = {
+    "causal": ObjectiveKind(
         CausalAnswer, "a decoder alone (--model gpt)", "continues a text", asked="how it begins", around="sep"
     ),
-    "masked": Kind(
+    "masked": ObjectiveKind(
         BlanksAnswer, "places (--model roberta)", "fills the blanks of a text", "blocks", around="cls"
     ),
-    "masked+next": Kind(
+    "masked+next": ObjectiveKind(
         PairedBlanksAnswer,
         "places, a pool and a head (--model bert)",
         "fills the blanks of a text and says whether one text follows another",
         "pairs",
         around="cls",
     ),
-    "blank": Kind(
+    "blank": ObjectiveKind(
         EverywhereAnswer,
         "places over an encoder of kind both-ways (--model blank-bilstm)",
         "finds each word of a text from all around it",
     ),
-    "both-ways": Kind(
+    "both-ways": ObjectiveKind(
         EverywhereAnswer,
         "places over an encoder of kind both-ways (--model elmo)",
         "finds each word of a text from each of its sides",
     ),
-    "denoise": Kind(
+    "denoise": ObjectiveKind(
         RepairAnswer,
         "an input, an encoder and a decoder (--model bart)",
         "repairs a text",
@@ -88,7 +88,7 @@ KINDS: dict[str, Kind] = {
 class Pretrain(TaskConfig, kind="pretrain"):
     """Learning from text without labels."""
 
-    objective: Objective = "masked"
+    objective: ObjectiveName = "masked"
     """What is learnt: causal (what comes next), masked (BERT's blanks), masked+next (and whether two segments
     follow each other), blank (each word from all around it), both-ways (from each side apart, as ELMo),
     denoise (repair, as BART)."""
@@ -137,7 +137,7 @@ class Pretrain(TaskConfig, kind="pretrain"):
             raise ValueError("noises is empty; denoise needs at least one, for instance noises: [infill].")
 
     @property
-    def kind_of(self) -> Kind:
+    def kind_of(self) -> ObjectiveKind:
         return KINDS[self.objective]
 
     @property

@@ -36,7 +36,7 @@ from seqlab.training.checkpoint import (
     weights_of,
 )
 from seqlab.training.layer_rates import LayerRates
-from seqlab.training.optim import Average, Decay, Kind, make_optimiser, rate_factor
+from seqlab.training.optim import Average, Decay, Optimiser, make_optimiser, rate_factor
 from seqlab.training.progress import Progress, thousands
 from seqlab.training.validation import Validation
 from seqlab.training.workers import Workers
@@ -71,7 +71,7 @@ class TrainConfig:
     """Padded tokens in a batch; rows of like length share one."""
     accumulate: Positive = 1
     """Batches added up before each step."""
-    optimiser: Kind = "adamw"
+    optimiser: Optimiser = "adamw"
     """What moves the weights: adamw, or sgd (the rate times the gradient), which suits recurrent models of
     large vocabularies with a rate of 20 and clip 0.25."""
     rate: PositiveFloat | None = None

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from seqlab.training.layer_rates import LayerRates
 
 Decay = Literal["linear", "cosine", "none"]
-Kind = Literal["adamw", "sgd"]
+Optimiser = Literal["adamw", "sgd"]
 
 
 def make_optimiser(
@@ -20,7 +20,7 @@ def make_optimiser(
     rate: float,
     weight_decay: float,
     layer_rates: LayerRates | None = None,
-    kind: Kind = "adamw",
+    kind: Optimiser = "adamw",
 ) -> torch.optim.Optimizer:
     """AdamW or SGD in one fused call. Vectors (biases, norms) are not decayed. Weights of one depth are a
     group of their own."""
