@@ -89,16 +89,19 @@ class Model(nn.Module):
         self.encoder = config.encoder.build(self.input.width) if config.encoder and self.input else None
         self.pool = config.pool.build(self.encoder.width) if config.pool and self.encoder else None
         self.head = (
-            config.head.build(self.pool.width, facts.outputs["row"]) if config.head and self.pool else None
+            config.head.build_with(self.pool.width, facts.outputs["row"], facts)
+            if config.head and self.pool
+            else None
         )
-        self.places = self._places(config, facts.outputs["places"]) if config.places else None
+        self.places = self._places(config, facts) if config.places else None
         memory = self.encoder.width if self.encoder else None
         self.decoder = config.decoder.build(memory, facts.symbols["written"]) if config.decoder else None
         self.shared = self.decoder is not None and self._share(config.shared, facts.joint)
 
-    def _places(self, config: ModelConfig, outputs: int) -> Head:
+    def _places(self, config: ModelConfig, facts: Facts) -> Head:
         """The head at places, with the matrix of the tokens where it is tied to them."""
         assert config.places and config.encoder and self.input is not None and self.encoder is not None
+        outputs = facts.outputs["places"]
         if not self.encoder.keeps_length:
             raise UserError(
                 what=(
@@ -111,7 +114,7 @@ class Model(nn.Module):
                 ),
             )
         if not isinstance(config.places, Vocabulary):
-            return config.places.build(self.encoder.width, outputs)
+            return config.places.build_with(self.encoder.width, outputs, facts)
         head = config.places.build_for(self.encoder.width, outputs, self.input.width)
         table = self.input.embedding if isinstance(self.input, TokenInput) else None
         if head.tied and (table is None or table.weight.shape != head.output.weight.shape):

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from seqlab.nn.loss import sampled_cross_entropy
 from seqlab.outputs.pools import kl_penalty, overlap_penalty
-from seqlab.parts import Batch, Objective, Output, Term, meant
+from seqlab.parts import Batch, Objective, Output, Places, Term, meant
 from seqlab.seq import Seq
 
 
@@ -55,6 +55,21 @@ class CrossEntropy(_OverTargets):
 
 
 @dataclass(frozen=True)
+@dataclass(frozen=True)
+class Surprise(_OverTargets):
+    """−log p(the labels of a row's places), as the head judges them: place by place, or as one sequence. It
+    counts places, so that heads compare."""
+
+    reads: str = "places"
+    name = "surprise"
+
+    def __call__(self, output: Output, batch: Batch) -> Term:
+        target = batch.targets[self.reads]
+        assert isinstance(target, Places) and target.sizes is not None
+        nats = output.answers[self.reads].surprise(target.values, target.sizes)
+        return Term(nats.sum(), self.count(batch))
+
+
 class SquaredError(_OverTargets):
     """−log density of a Gaussian with unit variance, less its constant, times two."""
 

@@ -335,10 +335,6 @@ class Head(Part):
     @abstractmethod
     def forward(self, states: Float[Tensor, "N D"]) -> Reply: ...
 
-    def obey(self, grammar: Grammar) -> None:
-        """Which sequences of labels there can be: for heads that see the places of a row together."""
-
-
 class Decoder(Part):
     """Writes a sequence of its own, step by step, while it reads a memory: T slots, one slot, or none (a
     language model).
@@ -432,6 +428,10 @@ class DecoderConfig(Variant):
 
 class Attends(nn.Module):
     """Mixin of every module with attention weights: `tape` is an empty slot that `record` fills.
+
+    def build_with(self, width_in: int, outputs: int, facts: Facts) -> Head:
+        """The same, for heads that need to know more of the data."""
+        return self.build(width_in, outputs)
 
     Empty → the fused kernel. Filled → exact weights (B H Q K) are appended, outputs the same to 1e-5.
     """

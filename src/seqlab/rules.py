@@ -76,6 +76,11 @@ def gram_batch(rows: int, words: float) -> int:
     return int(below(rows, ((10_000, 64), (100_000, 128), (ENDLESS, 256))) * 1.6 * words) + 256
 
 
+def tag_dropout(rows: int) -> float:
+    """Of words and of states: few sentences are soon overfitted."""
+    return below(rows, ((30_000, 0.5), (100_000, 0.3), (ENDLESS, 0.1)))
+
+
 # Texts for texts --------------------------------------------------------------------------------------------
 
 

@@ -93,7 +93,8 @@ def predict_file(
     rows = run.rows(source, settings, labelled=False)
     answered = run.answer_rows(rows, ask, settings)
     if output:
-        count = write_rows(Path(output), (dict(row.record) | answer.columns() for row, answer in answered))
+        kept = run.reads.kept
+        count = write_rows(Path(output), (kept(row.record) | answer.columns() for row, answer in answered))
         print(f"{count:,} answers in {output}")
         print(f"Next: seqlab evaluate {folder} {run.task.data_example}", file=sys.stderr)
         return

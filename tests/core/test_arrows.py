@@ -13,10 +13,10 @@ MATHS = PARTS | {"nn"}
 MODEL = MATHS | {"inputs", "encoders", "outputs", "decoders", "model", "objectives"}
 DATA = CORE | {"data"}
 INFER = MODEL | {"data", "inference", "likelihood"}
-SCORES = {"metrics", "text_metrics"}
+SCORES = {"metrics", "span_metrics", "spans", "text_metrics"}
 REPORT = MODEL | SCORES
 TRAINING = MODEL | {"data", "report"}
-FIELDS = MODEL | {"data", "text_metrics"}
+FIELDS = MODEL | {"data", "spans", "text_metrics"}
 ANSWERS = INFER | SCORES | {"decode", "fields", "report", "training"}
 BASELINES = ANSWERS | {"answers", "rules"}
 TASKS = BASELINES | {"baselines"}
@@ -44,6 +44,8 @@ ALLOWED = {
     "objectives": MODEL,
     "data": CORE,
     "metrics": PARTS,
+    "spans": set(),
+    "span_metrics": PARTS | {"metrics", "spans"},
     "text_metrics": PARTS | {"metrics"},
     "inference": INFER,
     "likelihood": INFER,

@@ -25,8 +25,9 @@ class Role(NamedTuple):
     """Whether without a usual name it is the first column that no other role has."""
     many: bool = False
     """Whether a cell may be a list; it then comes as JSON."""
-    check: Callable[[Mapping[str, str]], tuple[str, str] | None] | None = None
-    """What is wrong with a row of cells, by role, and how to mend it; None: nothing."""
+    check: Callable[[Mapping[str, str]], tuple[str, str] | tuple[str, str, int] | None] | None = None
+    """What is wrong with a row of cells, by role, how to mend it and, of a list, with which of its values;
+    None: nothing."""
 
 
 SECOND_TEXT = Role("text2", ("text2", "sentence2", "hypothesis"), required=False)

@@ -28,6 +28,12 @@ FORMATS = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
     ".txt": "txt",
+    ".conll": "conll",
+    ".conllu": "conll",
+    ".conllup": "conll",
+    ".bio": "conll",
+    ".iob": "conll",
+    ".iob2": "conll",
 }
 GZIP = b"\x1f\x8b"
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -60,8 +66,8 @@ class DataFile:
 
     @property
     def format(self) -> str:
-        """csv, tsv, jsonl, parquet or txt, by the name; parallel for two files; empty for standard input,
-        which has no name."""
+        """csv, tsv, jsonl, parquet, txt or conll, by the name; parallel for two files; empty for standard
+        input, which has no name."""
         if self.sides:
             return "parallel"
         return FORMATS.get(Path(self.name.lower().removesuffix(".gz")).suffix, "")

@@ -15,11 +15,12 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from seqlab.config import Positive
+from seqlab.data import conll
 from seqlab.data.columns import Layout, Role, layout_of
 from seqlab.data.files import DataFile, Lines, Place, find, open_bytes
 from seqlab.data.tokenizers import TokensConfig, WordTokens
@@ -91,6 +92,8 @@ class Bad:
     place: Place
     what: str
     fix: str
+    value: int | None = None
+    """Which value of a list is meant, where it is one."""
 
     def error(self) -> UserError:
         return UserError(
@@ -131,7 +134,9 @@ class Table:
     def __iter__(self) -> Iterator[Row | Bad]:
         for source in self.sources:
             layout = self._layout(source)
-            if source.sides:
+            if self._format(source) == "conll":
+                yield from self._sentences(source, layout)
+            elif source.sides:
                 yield from self._parallel_rows(source, layout)
             elif layout.named:
                 for place, record in self._objects(source):
@@ -216,6 +221,25 @@ class Table:
                 return
             if cells:
                 yield start, cells
+
+    # Blocks of lines: conll ---------------------------------------------------------------------------------
+
+    def _sentences(self, source: DataFile, layout: Layout) -> Iterator[Row | Bad]:
+        """Each block of lines is a row of lists, which come as JSON."""
+        for block in conll.blocks(self._lines(source), layout.columns):
+            if isinstance(block, conll.Fault):
+                yield Bad(Place(source.name, block.line), block.what, block.fix)
+                continue
+            record = {column: _text(values) for column, values in block.record.items()}
+            row = self._checked(Place(source.name, block.lines[0]), record, layout)
+            if isinstance(row, Row):
+                row.cells[conll.LINES] = " ".join(map(str, block.lines))
+            elif row.value is not None:
+                row = replace(row, place=Place(source.name, block.lines[row.value]))
+            yield row
+
+    def _lines(self, source: DataFile) -> Lines:
+        return Lines(source, self.config.encoding, self.config.longest_line)
 
     # Lines of two files -------------------------------------------------------------------------------------
 
@@ -327,6 +351,8 @@ class Table:
         kind, told = self._format(source), self.config
         if kind == "parallel":
             return self._two_sides(source)
+        if kind == "conll":
+            return conll.layout_of(source.name, self._lines(source), self.roles, told.columns)
         if kind in ("jsonl", "parquet"):
             objects = [found for _, found in itertools.islice(self._objects(source), SAMPLED_ROWS)]
             names = list(
@@ -339,7 +365,10 @@ class Table:
                 [_text(found.get(name)) for name in names] for found in objects if not isinstance(found, Bad)
             ]
             sample = [names, *rows] if objects else []
-            return layout_of(source.name, sample, self.roles, told.columns, header=True, named=True)
+            columns = {
+                role: name for role, name in told.columns.items() if name in names or not name.isdigit()
+            }
+            return layout_of(source.name, sample, self.roles, columns, header=True, named=True)
         sample, faults, size = [], [], 0
         for record in itertools.islice(self._records(source), SAMPLED_ROWS):
             if isinstance(record, Bad):
@@ -392,9 +421,11 @@ class Table:
         return Layout(["source", "target"], False, False, {"source": "source", "target": "target"})
 
     def _format(self, source: DataFile) -> str:
-        if not source.format and Path(source.name).exists():
-            return "txt"
-        return source.format or _sniffed(source, self.roles)
+        named = source.format
+        if not named:
+            named = "txt" if Path(source.name).exists() else _sniffed(source, self.roles)
+        lists = sum(role.many and role.required for role in self.roles)
+        return "conll" if lists > 1 and named == "txt" else named  # lists side by side are no lines of text
 
     def _role(self, name: str) -> Role:
         return next(role for role in self.roles if role.name == name)
@@ -505,6 +536,6 @@ def _sniffed(source: DataFile, roles: tuple[Role, ...]) -> str:
     if text.startswith("{"):
         return "jsonl"
     if "\t" in text:
-        return "tsv"
+        return "txt" if sum(role.many and role.required for role in roles) > 1 else "tsv"
     usual = any(name in cells for role in roles for name in role.usual)
     return "csv" if "," in text and (usual or sum(role.required for role in roles) > 1) else "txt"

@@ -257,6 +257,10 @@ class TokensConfig(Variant):
     def train(self, texts: Iterable[str]) -> Tokenizer:
         """The tokenizer that these texts call for. Reads at most a sample of 100 million characters."""
 
+    def train_words(self, rows: Iterable[Sequence[str]]) -> Tokenizer:
+        """The same of texts whose words are apart already."""
+        return self.train(" ".join(words) for words in rows)
+
 
 @dataclass(frozen=True, kw_only=True)
 class WordTokens(TokensConfig, kind="words"):
@@ -283,6 +287,20 @@ class WordTokens(TokensConfig, kind="words"):
                     for word, _ in model.pre_tokenizer.pre_tokenize_str(model.normalizer.normalize_str(text))
                 ]
             counts.update(words)
+        return self._counted(counts)
+
+    def train_words(self, rows: Iterable[Sequence[str]]) -> Tokenizer:
+        """Each word is a token as it stands, whatever signs it has."""
+        found: Counter[str] = Counter()
+        for words in rows:
+            found.update(words)
+        normalizer = _words_model(self.lower, {}, self.split).normalizer
+        counts: Counter[str] = Counter()
+        for word, count in found.items():
+            counts[normalizer.normalize_str(word)] += count
+        return self._counted(counts)
+
+    def _counted(self, counts: Counter[str]) -> Tokenizer:
         inner = _words_model(self.lower, _numbered(counts, self.least, self.vocabulary), self.split)
         inner.add_special_tokens(list(SPECIAL))
         return Tokenizer(inner)

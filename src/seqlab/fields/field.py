@@ -298,6 +298,10 @@ class ReadField(Field):
     def cells_of(self, given: Given) -> Cells:
         """What a user gave in place of a row; a UserError where it is no such thing."""
 
+    def kept(self, record: Mapping[str, str]) -> dict[str, Any]:
+        """The columns of a row as they are written out again, beside an answer."""
+        return dict(record)
+
     def text_of(self, cells: Cells) -> Given:
         """What a row says, as a user would give it."""
         return cells[self.name]

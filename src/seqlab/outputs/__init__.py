@@ -1,5 +1,6 @@
 """Outputs: pools turn the states of a row into one vector, heads turn vectors into scores."""
 
+from seqlab.outputs.crf import Crf, CrfHead
 from seqlab.outputs.heads import Direct, DirectHead, Linear, LinearHead
 from seqlab.outputs.pools import (
     Attention,
@@ -26,6 +27,8 @@ from seqlab.outputs.vocabulary import Vocabulary, VocabularyHead
 __all__ = [
     "Attention",
     "AttentionPool",
+    "Crf",
+    "CrfHead",
     "Direct",
     "DirectHead",
     "First",

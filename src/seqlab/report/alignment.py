@@ -20,6 +20,10 @@ from seqlab.report.html import asset
 
 LOOKS = ("cross", "look")
 """What the modules by which a decoder looks at its memory are called."""
+WRITTEN = (
+    "A row for each piece that was written, a column for each piece that was read: the darker, the more it "
+    "was looked at."
+)
 CSS, SCRIPT = asset("alignment.css"), asset("alignment.js")
 
 
@@ -108,8 +112,7 @@ def alignment_table(maps: Sequence[Map]) -> str:
     ]
     return (
         f'<div class="align"><h3>{escape(mean.name)}</h3>'
-        '<p class="small soft">A row for each piece that was written, a column '
-        "for each piece that was read: the darker, the more it was looked at.</p>"
+        f'<p class="small soft">{escape(mean.unit or WRITTEN)}</p>'
         '<div class="controls" hidden><label>layer <select>'
         '<option value="">mean of all</option></select></label>'
         '<label>head <select><option value="">mean of all</option></select></label></div>'

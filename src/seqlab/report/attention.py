@@ -4,7 +4,7 @@ has none."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,8 +16,8 @@ from torch import Tensor
 from seqlab.errors import UserError
 from seqlab.files import write_json, write_text, written_beside
 from seqlab.model import Model
-from seqlab.parts import Batch, record
-from seqlab.report.gradients import contributions, gram_contributions, is_linear
+from seqlab.parts import Batch, Output, record
+from seqlab.report.gradients import contributions, gram_contributions, is_linear, place_contributions
 
 MapKind = Literal["tokens", "hops", "document", "matrix", "grams", "alignment"]
 ExplainMethod = Literal["attention", "gradient × input", "weight × n-gram", "surprise"]
@@ -57,7 +57,7 @@ class Map:
                 )
             ]
             return tree
-        if self.kind == "alignment":
+        if self.written:
             tree["written"] = list(self.written)
         return tree | {"pieces": list(self.pieces), "weights": self.weights.tolist()}
 
@@ -157,6 +157,60 @@ def explain(model: Model, batch: Batch, *, text: str, pieces: Pieces, said: Mapp
         method=method,
         note=note,
     )
+
+
+def explain_places(
+    model: Model,
+    batch: Batch,
+    *,
+    text: str,
+    pieces: Sequence[str],
+    words: Sequence[str],
+    said: Sequence[str],
+    score: Callable[[Output], Tensor],
+) -> Explanation:
+    """Explain what is `said` of each of the `words` of the one row in `batch`: its attention, or gradient ×
+    input.
+
+    `pieces` stand at the positions that are read; `score` gives a number for each answer that gradients
+    explain.
+    """
+    assert batch.size == 1, "one example at a time"
+    model.eval()
+    with record(model) as tapes, torch.no_grad():
+        model(batch)
+    told = tuple(f"{word} → {one}" for word, one in zip(words, said, strict=True))
+    rows = batch.places.positions.cpu().numpy()
+    layers = [
+        tape[-1][0].float().cpu().numpy()[:, rows]  # H N T
+        for name, tape in tapes.items()
+        if tape and name.split(".")[0] == "encoder"
+    ]
+    maps = place_maps(layers, pieces, told)
+    note = ""
+    if not maps:
+        weights = place_contributions(model, batch, score)
+        name, note = "what each word adds to the score of each answer", NONE + FIRST_ORDER
+        maps = [Map(name=name, kind="hops", weights=weights, pieces=tuple(pieces), written=told, signed=True)]
+    method: Method = "gradient × input" if note else "attention"
+    return Explanation(text=text, label=" ".join(said), scores={}, maps=tuple(maps), method=method, note=note)
+
+
+def place_maps(layers: Sequence[np.ndarray], pieces: Sequence[str], told: tuple[str, ...]) -> list[Map]:
+    """Where each answer looked (H N T a layer): the mean of all layers and heads, then, of several, each
+    layer."""
+    if not layers:
+        return []
+    mean = np.mean([layer.mean(axis=0) for layer in layers], axis=0, keepdims=True)
+    named = {"where each answer looked": layers[0]}
+    if len(layers) > 1:
+        each = {f"layer {number}": layer for number, layer in enumerate(layers, 1)}
+        named = {"where each answer looked, mean of all layers and heads": mean, **each}
+    unit = "A row for each answer, a column for each piece: the darker, the more it was looked at."
+    return [
+        Map(name=name, kind="alignment", weights=some, pieces=tuple(pieces), written=told, unit=unit)
+        for name, some in named.items()
+    ]
 
 
 # From tapes to maps -----------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@ a linear one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,6 +62,21 @@ def blank_contributions(model: Model, batch: Batch, wanted: int) -> Float[np.nda
     return shares.detach().float().cpu().numpy()
 
 
+def place_contributions(
+    model: Model, batch: Batch, score: Callable[[Output], Tensor]
+) -> Float[np.ndarray, "N T"]:
+    """What each position of the one row of a batch adds to each of the scores (N) of an output."""
+    assert model.input is not None
+    with _cut(model, model.input) as seen:
+        scores = score(model(batch))
+        [(_, leaf)] = seen
+        rows = []
+        for place, one in enumerate(scores.unbind()):
+            [gradient] = torch.autograd.grad(one, leaf.values, retain_graph=place + 1 < len(scores))
+            rows.append((gradient * leaf.values).sum(dim=-1)[0])
+    return torch.stack(rows).detach().float().cpu().numpy()
+
+
 def gram_contributions(model: Model, batch: Batch) -> Float[np.ndarray, " T"]:
     """What each n-gram of a bag adds to the answer's score: weight · (row · gradient). Exact when the model
     is linear."""
@@ -113,13 +129,21 @@ def _gradients(
 ) -> list[_Call]:
     """Every call of `reader`, with the gradient of a score of the output: unless told, that of the
     answers."""
-    rows: list[Tensor] = []
-    seen: list[Seq] = []
+    with _cut(model, reader) as calls:
+        output = model(batch)
+        total = score(output) if score else answer_score(output.answers["row"].scores)
+        gradients = torch.autograd.grad(total, [leaf.values for _, leaf in calls])
+    return [_Call(rows, leaf, gradient) for (rows, leaf), gradient in zip(calls, gradients, strict=True)]
+
+
+@contextmanager
+def _cut(model: Model, reader: Input) -> Iterator[list[tuple[Tensor, Seq]]]:
+    """Within, what `reader` gives is a leaf that gradients lead to; each call's rows and leaf are listed."""
+    calls: list[tuple[Tensor, Seq]] = []
 
     def cut(_module: nn.Module, given: tuple[Batch], output: Seq) -> Seq:
         leaf = replace(output, values=output.values.detach().requires_grad_())
-        rows.append(given[0].rows.cpu())
-        seen.append(leaf)
+        calls.append((given[0].rows.cpu(), leaf))
         return leaf
 
     hook = reader.register_forward_hook(cut)
@@ -129,9 +153,6 @@ def _gradients(
             torch.enable_grad(),
             torch.backends.cudnn.flags(enabled=False),
         ):  # cuDNN's recurrent layers can't, outside training
-            output = model(batch)
-            total = score(output) if score else answer_score(output.answers["row"].scores)
-            gradients = torch.autograd.grad(total, [leaf.values for leaf in seen])
+            yield calls
     finally:
         hook.remove()
-    return [_Call(*call) for call in zip(rows, seen, gradients, strict=True)]

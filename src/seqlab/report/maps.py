@@ -70,10 +70,15 @@ def _tokens(one: Map) -> str:
 def _hops(one: Map) -> str:
     top = _top(one.weights)
     rows = "".join(
-        f'<div class="hop"><b>hop {place + 1}</b>{_text(one.pieces, row / top, row, one.signed)}</div>'
-        for place, row in enumerate(one.weights)
+        f'<div class="hop"><b>{escape(name)}</b>{_text(one.pieces, row / top, row, one.signed)}</div>'
+        for name, row in zip(_rows_of(one), one.weights, strict=True)
     )
     return _heading(one, top) + rows
+
+
+def _rows_of(one: Map) -> Sequence[str]:
+    """What the rows of a map with several are called."""
+    return one.written or [f"hop {number}" for number in range(1, len(one.weights) + 1)]
 
 
 def _document(one: Map) -> str:
@@ -298,16 +303,18 @@ def _lines(explanation: Explanation) -> Iterator[_Line]:
                 yield [(0, f"{weight:+.3f}", None, False), (8, one.pieces[place][:LINE], colour, False)]
         else:
             rows = np.atleast_2d(one.weights)
-            for place, row in enumerate(rows):
-                yield from _wrapped(
-                    one.pieces, row / _top(rows), f"hop {place + 1}" if one.kind == "hops" else "", one.signed
-                )
+            names = [name[:24] for name in _rows_of(one)] if one.kind == "hops" else [""]
+            for name, row in zip(names, rows, strict=True):
+                room = max(map(len, names)) + 2
+                yield from _wrapped(one.pieces, row / _top(rows), name, one.signed, room)
 
 
-def _wrapped(pieces: Sequence[str], shades: np.ndarray, name: str, signed: bool) -> Iterator[_Line]:
-    """Coloured text, broken into lines, with a name before the first."""
+def _wrapped(
+    pieces: Sequence[str], shades: np.ndarray, name: str, signed: bool, room: int = 8
+) -> Iterator[_Line]:
+    """Coloured text, broken into lines, with a name before the first, which has so much room."""
     _, words = spaced(pieces)
-    begin = 8 if name else 0
+    begin = room if name else 0
     line: _Line = [(0, name, None, False)] if name else []
     column = float(begin)
     for (gap, word), shade in zip(words, shades.tolist(), strict=True):

@@ -5,6 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A word of an example, with what was meant and said of it."""
+
+    text: str
+    meant: str
+    said: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Example:
     """An example that went wrong."""
@@ -12,6 +21,8 @@ class Example:
     text: str
     meant: str = ""
     said: str = ""
+    pieces: tuple[Piece, ...] = ()
+    """Its words, where each of them was answered for."""
     score: float
     """By which it is one of the worst: what the table of the report calls it."""
 
