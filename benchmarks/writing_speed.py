@@ -31,7 +31,7 @@ import torch
 from peers import ctranslate, hugging, install, joey, plain
 from tables import Book, Candidate, Section, raced, verdict
 
-from seqlab.data.batches import Position, cut
+from seqlab.data.batches import Position, cut_into_batches
 from seqlab.data.store import Ragged
 from seqlab.data.tokenizers import BOS, EOS
 from seqlab.decode import DecodeConfig, Hypothesis, Marks, by_length, decode, decode_all
@@ -141,7 +141,7 @@ class Ours:
         fields, random = self.prepared.stores["train"].fields, np.random.default_rng(0)
         longer = np.maximum(fields["text"].sizes(), fields["written"].sizes())
         while True:
-            yield from cut(random.permutation(len(longer)), longer, tokens, None)
+            yield from cut_into_batches(random.permutation(len(longer)), longer, tokens, None)
 
     def steps_of(self, update: Callable[[Batch], None], rows: Iterator[np.ndarray]) -> Callable[[], int]:
         """A peer's step on batches from our store; it gives back its target tokens."""

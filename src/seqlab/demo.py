@@ -88,13 +88,13 @@ def pronounce(started: float) -> None:
     explanation = run.explain(word)
     place = explanation.save(run.folder / "alignment.html")
     print(f"\nWhich letter it looked at for each sound of “{word}” (drawn in {place}):")
-    print(f"  {aligned(explanation)}")
+    print(f"  {aligned_sounds(explanation)}")
     _end(run, started, f"predict {run.folder} seqlab", f"explain {run.folder} photography --out map.html")
     if sys.stdin.isatty() and sys.stdout.isatty():
         converse(run)
 
 
-def aligned(explanation: Explanation) -> str:
+def aligned_sounds(explanation: Explanation) -> str:
     """Each sound with the letter that had most of its attention: F←p OW←o ..."""
     best = explanation.maps[0]
     weights = best.weights if best.weights.ndim == 2 else best.weights.mean(axis=0)  # U T

@@ -88,7 +88,7 @@ def find_all(names: Sequence[str]) -> None:
     find([name for name in names if name != "-"], any_ending=True)
 
 
-def preset_tree(request: Request, task: str, preset: str) -> Tree:
+def stored_preset(request: Request, task: str, preset: str) -> Tree:
     """A preset as settings.json has it: its numbers are the default ones."""
     about = _tasks()[known_task(task, _tasks())]
     tables = about["presets"]
@@ -102,7 +102,7 @@ def _tasks() -> dict[str, Tree]:
 
 def _settings_of(request: Request) -> Any:
     """Settings in classes that do nothing."""
-    return request.built(functools.partial(preset_tree, request), schema.settings())
+    return request.built(functools.partial(stored_preset, request), schema.settings())
 
 
 def _data_of(request: Request, verb: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from seqlab.data.batches import in_order
-from seqlab.data.store import Ragged, pad
+from seqlab.data.store import Ragged, pad_rows
 from seqlab.inference import predicted
 from seqlab.model import Model, device_of
 from seqlab.parts import Batch, Decoder, Output, Reply, meant
@@ -63,7 +63,7 @@ def judge(reply: Reply, ids: Int[Tensor, " T"]) -> TokenScores:
 
 
 @torch.no_grad()
-def nats_of(reply: Reply, ids: Int[Tensor, " T"]) -> Nats:
+def token_nats(reply: Reply, ids: Int[Tensor, " T"]) -> Nats:
     """−log p of each id."""
     parts = [-_of(logs, some) / reply.directions for some, logs in _log_probabilities(reply, ids)]
     return torch.cat(parts).double().cpu().numpy() if parts else np.zeros(0)
@@ -129,7 +129,7 @@ def _read_on(decoder: Decoder, before: Int[np.ndarray, " T"], ids: Int[np.ndarra
     for start in range(0, stretch + warm, CHUNK):
         some = places[:, start : start + CHUNK]
         states, state = decoder.advance(_on(decoder, before[some]), state)
-        nats = nats_of(decoder.answer(states.flatten(0, 1)), _on(decoder, ids[some].ravel()))
+        nats = token_nats(decoder.answer(states.flatten(0, 1)), _on(decoder, ids[some].ravel()))
         found.append(nats.reshape(some.shape))
     first, *others = np.concatenate(found, axis=1)  # each has stretch + warm ids
     return np.concatenate([first, *(other[warm:] for other in others)])[: len(ids)]
@@ -148,7 +148,7 @@ def _slide(
         states, _ = decoder.advance(_on(decoder, before[places]), decoder.start(None, len(some)))
         for row, start in enumerate(some.tolist()):
             new = slice(done - start, window)
-            nats[done : start + window] = nats_of(
+            nats[done : start + window] = token_nats(
                 decoder.answer(states[row, new]), _on(decoder, ids[done : start + window])
             )
             done = start + window
@@ -163,7 +163,7 @@ def row_nats(model: Model, rows: Ragged) -> Nats:
     nats = np.zeros(len(rows.values))
 
     def batch_of(some: np.ndarray) -> Batch:
-        written = pad(rows, some)
+        written = pad_rows(rows, some)
         assert isinstance(written, Seq)
         return Batch({}, torch.from_numpy(some), {"written": written})
 
@@ -175,7 +175,8 @@ def row_nats(model: Model, rows: Ragged) -> Nats:
 
 def written_nats(output: Output, batch: Batch) -> tuple[Nats, Int[np.ndarray, " B"]]:
     """−log p of all ids that are written in a batch, row after row, and how many each row has."""
-    return nats_of(output.answers["written"], meant(batch.written)), batch.written.lengths.cpu().numpy() - 1
+    nats = token_nats(output.answers["written"], meant(batch.written))
+    return nats, batch.written.lengths.cpu().numpy() - 1
 
 
 def log_probabilities(
@@ -186,7 +187,7 @@ def log_probabilities(
     with torch.no_grad():
         states, _ = decoder.advance(written.values[:, :-1], decoder.start(memory, written.rows))
     asked = written.mask[:, given:]
-    nats = nats_of(decoder.answer(states[:, given - 1 :][asked]), written.values[:, given:][asked])
+    nats = token_nats(decoder.answer(states[:, given - 1 :][asked]), written.values[:, given:][asked])
     return -sums(nats, np.concatenate([[0], asked.sum(dim=1).cumsum(dim=0).cpu().numpy()]))
 
 

@@ -36,12 +36,12 @@ class Request:
             rest = {part: below for part, below in self.tree.items() if part != "model"}
             if isinstance(how := rest.get("decode"), dict):
                 rest["decode"] = searching(how)
-            tree = merge(preset_tree(self.task, self.preset), rest)
+            tree = merge_trees(preset_tree(self.task, self.preset), rest)
         else:
             tree = self.tree
         if self.adapt is not None:
             parts = dict(self.overrides or {}).get("transfer.parts")
-            told = merge(tree, {"transfer": {"parts": str(parts)}}) if parts else tree
+            told = merge_trees(tree, {"transfer": {"parts": str(parts)}}) if parts else tree
             tree = self.adapt(told, self.task or str(dict(tree.get("task", {})).get("kind", "")))
         tree = config.override(tree, searching(self.overrides or {}, "decode."), root)
         return config.build(root, tree, self.where)
@@ -105,7 +105,10 @@ def known_preset(
             ),
         )
     what = {"kind": task} | ({"reads": reads} if reads != next(iter(tables)) else {})
-    return {"task": what, **{part: dict(below) for part, below in merge({"task": what}, table[name]).items()}}
+    return {
+        "task": what,
+        **{part: dict(below) for part, below in merge_trees({"task": what}, table[name]).items()},
+    }
 
 
 def of_model(name: str, task: str, overrides: Mapping[str, Any]) -> Request:
@@ -126,12 +129,12 @@ def refuse_no_data(names: Sequence[str], verb: str, task: str, example: str) -> 
         raise UserError(what="No data is named.", why=why, fix=f"Write: seqlab {verb} {task} {example}")
 
 
-def merge(below: Tree, above: Tree) -> Tree:
+def merge_trees(below: Tree, above: Tree) -> Tree:
     """Two trees as one; where both have a key, `above` wins."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
-        merged[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        merged[key] = merge_trees(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
 
 

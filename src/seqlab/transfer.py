@@ -84,7 +84,7 @@ class PretrainedRun:
         path = self.folder / TOKENIZER
         tokens = {"kind": FromRun.kind, "folder": str(self.folder), "mark": sha256(path)}
         adopted = task_class(task).adopt(self, dict(tree.get("transfer", {})).get("parts", "all"))
-        return placed(
+        return with_parts(
             tree, {**adopted, "data": {"tokens": tokens, "target_tokens": None, **adopted.get("data", {})}}
         )
 
@@ -206,14 +206,14 @@ class PretrainedRun:
             )
 
 
-def placed(tree: Tree, parts: Tree) -> Tree:
+def with_parts(tree: Tree, parts: Tree) -> Tree:
     """The tree with parts put in: one that says its kind replaces what was there, any other is merged into
     it."""
     made = dict(tree)
     for key, value in parts.items():
         old = made.get(key)
         merges = isinstance(value, dict) and "kind" not in value and isinstance(old, dict)
-        made[key] = placed(dict(old or {}), value) if merges else value
+        made[key] = with_parts(dict(old or {}), value) if merges else value
     return made
 
 

@@ -52,7 +52,7 @@ def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool,
     answers = run.answers(ask, given, settings)
     if output:
         rows = [{"text": text} | answer.columns() for text, answer in zip(texts, answers, strict=True)]
-        write_rows(Path(output), rows)
+        write_table_file(Path(output), rows)
         print(f"{len(rows):,} answers in {output}")
         return
     for text, answer in zip(texts, answers, strict=True):
@@ -94,7 +94,9 @@ def predict_file(
     answered = run.answer_rows(rows, ask, settings)
     if output:
         kept = run.reads.kept
-        count = write_rows(Path(output), (kept(row.record) | answer.columns() for row, answer in answered))
+        count = write_table_file(
+            Path(output), (kept(row.record) | answer.columns() for row, answer in answered)
+        )
         print(f"{count:,} answers in {output}")
         print(f"Next: seqlab evaluate {folder} {run.task.data_example}", file=sys.stderr)
         return
@@ -191,7 +193,7 @@ def as_text(word: str) -> Given:
     return (first, second) if tab else word
 
 
-def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> int:
+def write_table_file(path: Path, rows: Iterable[dict[str, Any]]) -> int:
     """Rows as a table whose format is that of the name; whole or not at all. How many there were."""
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix not in FORMATS:

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from seqlab.config import build
 from seqlab.encoders import Transformer
 from seqlab.errors import UserError
-from seqlab.nn.attention import Form, MultiHeadAttention, masked_softmax, merge, separate
+from seqlab.nn.attention import Form, MultiHeadAttention, masked_softmax, merge_query_key, separate
 from seqlab.nn.positions import Rotary
 from seqlab.parts import EncoderConfig, record
 from seqlab.seq import mask_of
@@ -171,7 +171,7 @@ def test_a_merged_query_key_matrix_attends_the_same_and_can_be_taken_apart_again
     plain = random_biases(MultiHeadAttention(replace(STANDARD, biases=biases, scale=scale, causal=causal)))
     x, mask = torch.randn(2, 6, 12), mask_of(torch.tensor([6, 4]))
     expected, maps = recorded(plain, x, mask)
-    merged = merge(plain)
+    merged = merge_query_key(plain)
     again = separate(merged)
     for attention in (merged, again):
         assert_close(attention(x, mask)[mask], expected[mask], atol=1e-5, rtol=1e-5)
@@ -188,7 +188,7 @@ def test_merged_cross_attention_keeps_its_widths():
     torch.manual_seed(0)
     plain = random_biases(MultiHeadAttention(replace(STANDARD, memory=7)))
     x, memory = torch.randn(2, 5, 12), torch.randn(2, 8, 7)
-    for attention in (merge(plain), separate(merge(plain))):
+    for attention in (merge_query_key(plain), separate(merge_query_key(plain))):
         assert_close(attention(x, memory=memory), plain(x, memory=memory), atol=1e-5, rtol=1e-5)
 
 
@@ -208,7 +208,7 @@ def test_merging_is_refused_with_rotary_positions():
     with pytest.raises(ValueError, match="rotary"):
         MultiHeadAttention(replace(STANDARD, merged=True), rotary)
     with pytest.raises(ValueError, match="rotary"):
-        merge(MultiHeadAttention(STANDARD, rotary))
+        merge_query_key(MultiHeadAttention(STANDARD, rotary))
     with pytest.raises(UserError, match="rotary"):
         build(EncoderConfig, {"kind": "transformer", "merged_query_key": True, "positions": "rotary"}, "here")
     Transformer(merged_query_key=True)

@@ -17,7 +17,7 @@ from seqlab.data.store import (
     fingerprint,
     forget_old,
     offsets_of,
-    pad,
+    pad_rows,
 )
 from seqlab.errors import MachineError
 from seqlab.seq import Nested, Seq
@@ -43,7 +43,7 @@ def test_rows_can_be_taken_joined_and_padded(rows, data):
     chosen = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=6)))
     ragged = Ragged.of(rows, np.uint32)
 
-    batch = pad(ragged, chosen)
+    batch = pad_rows(ragged, chosen)
 
     assert contents(ragged) == rows
     assert contents(ragged.take(chosen)) == [rows[number] for number in chosen]
@@ -62,7 +62,7 @@ def test_nested_rows_too(documents, data):
     chosen = np.array(data.draw(st.lists(st.integers(0, len(documents) - 1), min_size=1, max_size=6)))
     ragged = nested(documents)
 
-    batch = pad(ragged, chosen)
+    batch = pad_rows(ragged, chosen)
 
     assert contents(ragged.take(chosen)) == [documents[number] for number in chosen]
     assert contents(concatenate([ragged, ragged])) == documents + documents
@@ -74,7 +74,7 @@ def test_nested_rows_too(documents, data):
 
 
 def test_real_numbers_stay_real():
-    batch = pad(Ragged.of([[0.5], [1.5, 2.5]], np.float32), np.array([1, 0]))
+    batch = pad_rows(Ragged.of([[0.5], [1.5, 2.5]], np.float32), np.array([1, 0]))
 
     assert batch.values.tolist() == [[1.5, 2.5], [0.5, 0.0]] and batch.values.dtype == torch.float32
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from seqlab.baselines import word_table
-from seqlab.baselines.word_table import TokenPairs, WordTable, cut, expect, join, learn
+from seqlab.baselines.word_table import TokenPairs, WordTable, expect, join, learn, split_tokens
 from seqlab.errors import UserError
 
 HOUSE = [
@@ -163,7 +163,7 @@ def test_it_is_the_same_after_saving(tmp_path):
     ],
 )
 def test_text_is_cut_and_joined_again(kind, text, tokens):
-    assert cut(text, kind) == tokens
+    assert split_tokens(text, kind) == tokens
     assert join(tokens, kind) == text
 
 

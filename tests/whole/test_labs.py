@@ -334,10 +334,10 @@ def results(pretrained, scratch, bow):
 def test_the_verdict_tells_the_truth_whoever_wins():
     """t for 2 degrees of freedom is 4.303; of differences 0.10, 0.11, 0.12 the interval is 0.11 ± 4.303 ·
     0.01 / √3."""
-    ahead = transfer.verdict(results((0.8, 0.82, 0.84), (0.7, 0.71, 0.72), (0.5, 0.5, 0.5)), 30)
-    behind = transfer.verdict(results((0.7, 0.71, 0.72), (0.8, 0.82, 0.84), (0.5, 0.5, 0.5)), 30)
-    unsure = transfer.verdict(results((0.7, 0.9, 0.8), (0.8, 0.7, 0.75), (0.95, 0.95, 0.95)), 30)
-    level = transfer.verdict(results((0.7, 0.9, 0.8), (0.7, 0.9, 0.8), (0.5, 0.5, 0.5)), 30)
+    ahead = transfer.transfer_verdict(results((0.8, 0.82, 0.84), (0.7, 0.71, 0.72), (0.5, 0.5, 0.5)), 30)
+    behind = transfer.transfer_verdict(results((0.7, 0.71, 0.72), (0.8, 0.82, 0.84), (0.5, 0.5, 0.5)), 30)
+    unsure = transfer.transfer_verdict(results((0.7, 0.9, 0.8), (0.8, 0.7, 0.75), (0.95, 0.95, 0.95)), 30)
+    level = transfer.transfer_verdict(results((0.7, 0.9, 0.8), (0.7, 0.9, 0.8), (0.5, 0.5, 0.5)), 30)
 
     assert "pretraining is 11.0 points ahead of learning from scratch (95 % interval +8.5 to +13.5)" in ahead
     assert "it is ahead after the first epoch (0.820 against 0.710)" in ahead and "bag" not in ahead

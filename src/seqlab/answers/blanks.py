@@ -22,11 +22,11 @@ from seqlab.answers.fill_blanks import (
     all_at_once,
     around,
     ask,
+    blank_batch,
+    blank_nats,
     bracketed,
     each_hidden,
     fill_all,
-    make_batch,
-    nats_of,
     next_blank,
     paired,
     piece_scores,
@@ -139,7 +139,7 @@ class FillingAnswer(DocumentsAnswer):
             SPECIAL[number] if number < len(SPECIAL) else self.tokens.shown(number)
             for number in row.ids.tolist()
         ]
-        batch = make_batch([row])
+        batch = blank_batch([row])
         with record(model) as tapes, torch.no_grad():
             model(batch)
         maps = attention_maps({name: tape for name, tape in tapes.items() if tape}, pieces)
@@ -204,7 +204,7 @@ class BlanksAnswer(FillingAnswer):
 
     def nats(self, model: Model, ids: np.ndarray) -> np.ndarray:
         """Each token masked in turn (Salazar et al. 2020)."""
-        return nats_of(model, each_hidden(ids, self.context))
+        return blank_nats(model, each_hidden(ids, self.context))
 
     def explain(
         self, model: Model, given: Given, how: DecodeConfig, target: str | None = None
@@ -279,7 +279,7 @@ class EverywhereAnswer(FillingAnswer):
 
     def nats(self, model: Model, ids: np.ndarray) -> np.ndarray:
         """All tokens in one pass over each block of task.context tokens."""
-        return nats_of(model, all_at_once(ids, self.context))
+        return blank_nats(model, all_at_once(ids, self.context))
 
     def explain(
         self, model: Model, given: Given, how: DecodeConfig, target: str | None = None

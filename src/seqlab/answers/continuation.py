@@ -11,7 +11,7 @@ import torch
 from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Known, TextScore, refuse_empty
 from seqlab.answers.writer import LONGEST, Generated, Writer, text_after
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds
-from seqlab.data.store import Ragged, Store, pad
+from seqlab.data.store import Ragged, Store, pad_rows
 from seqlab.data.stream import FOLLOWS, START, Blocks, Streams, encode_text, split_text, stretches
 from seqlab.data.tokenizers import BOS
 from seqlab.decode import DecodeConfig
@@ -79,7 +79,7 @@ class ContinueExercise(Exercise):
 
     def batch(self, rows: Rows, seeds: Seeds = FIXED) -> Batch:
         if self.rows:
-            some = pad(self.written, rows)
+            some = pad_rows(self.written, rows)
             assert isinstance(some, Seq)
             return Batch({}, torch.from_numpy(rows), {"written": some})
         ids = torch.from_numpy(stretches(self.written.values, rows, self.opening))

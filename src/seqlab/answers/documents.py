@@ -168,7 +168,7 @@ class DocumentsAnswer(Answer):
         cloze = self.tokens.cut(text)
         if not len(cloze.blanks):
             raise UserError(
-                what=f"There is no {BLANK} in “{shortened(text)}”.",
+                what=f"There is no {BLANK} in “{clipped(text)}”.",
                 why=(
                     f"This model learnt to find what is missing ({self.learning.objective}): it has to know"
                     " where."
@@ -198,7 +198,7 @@ class DocumentsAnswer(Answer):
         ids = np.array(self.ids(text), np.int64)
         if (ids == MASK).any():
             raise UserError(
-                what=f"There is a {BLANK} in “{shortened(text)}”.",
+                what=f"There is a {BLANK} in “{clipped(text)}”.",
                 why="How likely a text is can be said of a whole one alone.",
                 fix="Put a word there.",
             )
@@ -321,5 +321,5 @@ def with_blanks(sentence: str, letters: bool = False) -> tuple[str, list[str]]:
     return sentence, [word[0] for word in chosen]
 
 
-def shortened(text: str, most: int = 60) -> str:
+def clipped(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"

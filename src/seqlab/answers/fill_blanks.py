@@ -248,7 +248,7 @@ def in_blocks(ids: np.ndarray, room: int) -> list[np.ndarray]:
     return [ids[start : start + room] for start in range(0, len(ids), room)]
 
 
-def make_batch(rows: Sequence[Shown]) -> Batch:
+def blank_batch(rows: Sequence[Shown]) -> Batch:
     text = padded([row.ids for row in rows])
     width = text.mask.shape[1]
     places = np.concatenate([number * width + row.places for number, row in enumerate(rows)]).astype(np.int64)
@@ -298,7 +298,7 @@ def alike(rows: Sequence[Shown]) -> list[Rows]:
 
 
 def _batch_of(rows: Sequence[Shown], some: Rows) -> Batch:
-    return make_batch([rows[place] for place in some])
+    return blank_batch([rows[place] for place in some])
 
 
 def _chances(output: Output, _: Batch) -> tuple[Float[np.ndarray, "P V"], list[list[float]] | None]:
@@ -350,7 +350,7 @@ def next_blank(ids: np.ndarray, filled: Sequence[int]) -> Shown:
     return Shown(np.delete(some, blanks[len(filled) + 1 :]), np.array([place]))
 
 
-def nats_of(model: Model, rows: Iterable[Shown]) -> np.ndarray:
+def blank_nats(model: Model, rows: Iterable[Shown]) -> np.ndarray:
     """−log p of the answers of all rows, one after the other."""
     found: list[np.ndarray] = []
     for some in chunks(rows, ROWS):

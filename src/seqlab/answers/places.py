@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Known, near
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds, in_order
-from seqlab.data.store import Ragged, Store, pad
+from seqlab.data.store import Ragged, Store, pad_rows
 from seqlab.decode import DecodeConfig
 from seqlab.fields.field import Given
 from seqlab.fields.numbers import NumbersField
@@ -107,7 +107,7 @@ class PlacesExercise(Exercise):
         return Plan(self.store.sizes(), budget, seed)
 
     def batch(self, rows: Rows, seeds: Seeds = FIXED) -> Batch:
-        inputs = {name: pad(self.store.fields[name], rows) for name in self.names}
+        inputs = {name: pad_rows(self.store.fields[name], rows) for name in self.names}
         width = _width(inputs["text"])
         counts = self.counts[rows]
         starts = np.repeat(width * np.arange(len(rows)), counts)

@@ -12,7 +12,7 @@ import torch
 
 from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Known, near
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds, in_order
-from seqlab.data.store import Store, pad
+from seqlab.data.store import Store, pad_rows
 from seqlab.decode import DecodeConfig
 from seqlab.fields.field import Given
 from seqlab.fields.label import LabelField
@@ -74,9 +74,9 @@ class Embedding:
         return self.to_json()
 
 
-def make_batch(store: Store, names: Sequence[str], rows: Rows, targets: np.ndarray | None = None) -> Batch:
+def row_batch(store: Store, names: Sequence[str], rows: Rows, targets: np.ndarray | None = None) -> Batch:
     """These rows as padded tensors."""
-    inputs = {name: pad(store.fields[name], rows) for name in names if name in store.fields}
+    inputs = {name: pad_rows(store.fields[name], rows) for name in names if name in store.fields}
     return Batch(
         inputs, torch.from_numpy(rows), {} if targets is None else {"row": torch.from_numpy(targets[rows])}
     )
@@ -98,7 +98,7 @@ class RowExercise(Exercise):
         return Plan(self.store.sizes(), budget, seed)
 
     def batch(self, rows: Rows, seeds: Seeds = FIXED) -> Batch:
-        return make_batch(self.store, self.names, rows, self.targets)
+        return row_batch(self.store, self.names, rows, self.targets)
 
 
 class RowAnswer(Answer, Generic[RowField]):
@@ -136,7 +136,7 @@ class RowAnswer(Answer, Generic[RowField]):
 
     def _for_all(self, model: Model, store: Store, wanted: Any) -> np.ndarray:
         names, groups = self.reads.names, in_order(store.sizes(), INFERENCE_TOKENS)
-        return by_row(predicted(model, groups, lambda rows: make_batch(store, names, rows), wanted))
+        return by_row(predicted(model, groups, lambda rows: row_batch(store, names, rows), wanted))
 
     def embed(self, model: Model, given: Sequence[Given]) -> list[Embedding]:
         """The pooled vector of each input, which the head reads: what is alike to the model lies close
@@ -162,7 +162,7 @@ class RowAnswer(Answer, Generic[RowField]):
         self, model: Model, given: Given, how: DecodeConfig, target: str | None = None
     ) -> Explanation:
         store = self.read([given])
-        batch = make_batch(store, self.reads.names, np.array([0]))
+        batch = row_batch(store, self.reads.names, np.array([0]))
         rows = self.reads.pieces(given)
         pieces = rows if self.reads.nested else rows[0]
         said = self.prediction(self.outputs(model, store)[0]).to_json()

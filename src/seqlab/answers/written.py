@@ -16,7 +16,7 @@ from jaxtyping import Bool
 from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Known, near
 from seqlab.answers.searching import search_all, written_tokens
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds, in_order
-from seqlab.data.store import Ragged, Store, offsets_of, pad
+from seqlab.data.store import Ragged, Store, offsets_of, pad_rows
 from seqlab.data.tokenizers import BOS, EOS, PAD
 from seqlab.decode import DecodeConfig, Hypothesis
 from seqlab.fields.field import Given
@@ -93,10 +93,10 @@ class Items:
         return Items(self.store, self.rows[places], [self.sources[one] for one in chosen], references)
 
 
-def make_batch(fields: Mapping[str, Ragged], names: Sequence[str], rows: Rows) -> Batch:
+def written_batch(fields: Mapping[str, Ragged], names: Sequence[str], rows: Rows) -> Batch:
     """These rows as padded tensors; without "written" there is nothing to compare with."""
-    inputs = {name: pad(fields[name], rows) for name in names if name in fields}
-    written = pad(fields["written"], rows) if "written" in fields else None
+    inputs = {name: pad_rows(fields[name], rows) for name in names if name in fields}
+    written = pad_rows(fields["written"], rows) if "written" in fields else None
     assert not isinstance(written, Nested)
     return Batch(inputs, torch.from_numpy(rows), {} if written is None else {"written": written})
 
@@ -113,7 +113,7 @@ class PairExercise(Exercise):
         return Plan(fields["written"].sizes(), budget, seed, beside=self.store.sizes())
 
     def batch(self, rows: Rows, seeds: Seeds = FIXED) -> Batch:
-        batch = make_batch(self.store.fields, self.names, rows)
+        batch = written_batch(self.store.fields, self.names, rows)
         if not self.open_ends or self.full_stop is None:
             return batch
         chosen = drawn(*seeds, self.store.rows)[rows] < self.open_ends
@@ -177,7 +177,7 @@ class WrittenAnswer(Answer):
         """−log p of the targets, for each id that is written, [EOS] included."""
         fields, cross_entropy = store.fields, CrossEntropy("written")
         groups = in_order(np.maximum(store.sizes(), fields["written"].sizes()), INFERENCE_TOKENS)
-        batch_of = partial(make_batch, fields, self.source.reading.names)
+        batch_of = partial(written_batch, fields, self.source.reading.names)
         terms = [term for _, term in predicted(model, groups, batch_of, cross_entropy)]
         return sum(float(term.total) for term in terms) / sum(term.count for term in terms)
 
@@ -188,7 +188,9 @@ class WrittenAnswer(Answer):
             self._warn_of_long(store)
         names = self.source.reading.names
         ratio = replace(how, longest_factor=how.longest_factor * max(1.0, self.target.facts.ratio))
-        return search_all(model, store.sizes(), partial(make_batch, store.fields, names), how, ratio.limits)
+        return search_all(
+            model, store.sizes(), partial(written_batch, store.fields, names), how, ratio.limits
+        )
 
     def _warn_of_long(self, store: Store) -> None:
         """Sources longer than any that was trained on are written for all the same."""
@@ -223,7 +225,9 @@ class WrittenAnswer(Answer):
         read = self.read([one for one, _ in pairs])
         fields = {**read.fields, "written": self.target.ids([two for _, two in pairs])}
         groups = in_order(np.maximum(read.sizes(), fields["written"].sizes()), INFERENCE_TOKENS)
-        found = predicted(model, groups, partial(make_batch, fields, self.source.reading.names), written_nats)
+        found = predicted(
+            model, groups, partial(written_batch, fields, self.source.reading.names), written_nats
+        )
         summed = ((rows, sums(nats, offsets_of(lengths))) for rows, (nats, lengths) in found)
         return [-float(nats) for nats in by_row(summed)]
 
@@ -240,7 +244,7 @@ class WrittenAnswer(Answer):
         else:
             ids = self.target.ids([target]).row(0)[1:]
         fields = {**read.fields, "written": Ragged.of([[BOS, *ids]], np.int64)}
-        batch = make_batch(fields, self.source.reading.names, np.array([0]))
+        batch = written_batch(fields, self.source.reading.names, np.array([0]))
         tokenizer = self.target.tokenizer
         return align(
             model,

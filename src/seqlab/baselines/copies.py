@@ -42,7 +42,8 @@ class WordByWord(Baseline):
         assert isinstance(answer, WrittenAnswer)
         one, two = cls(answer, WordTable({})).kinds
         pairs = (
-            (word_table.cut(row["source"], one), word_table.cut(row["target"], two)) for row in lesson.rows()
+            (word_table.split_tokens(row["source"], one), word_table.split_tokens(row["target"], two))
+            for row in lesson.rows()
         )
         table = WordTable.train(pairs)
         table.save(folder)
@@ -57,7 +58,7 @@ class WordByWord(Baseline):
 
     def translated(self, source: str) -> str:
         one, two = self.kinds
-        return word_table.join(self.table.translate(word_table.cut(source, one)), two)
+        return word_table.join(self.table.translate(word_table.split_tokens(source, one)), two)
 
 
 def _kind(tokens: TokensConfig) -> word_table.TokenUnit:

@@ -86,7 +86,7 @@ _WORD = re.compile(WORD["marks"])
 _CLOSES, _OPENS, _BINDS = frozenset(",.;:!?)]}%…"), frozenset("([{"), frozenset("'’-")
 
 
-def cut(text: str, kind: TokenUnit) -> list[str]:
+def split_tokens(text: str, kind: TokenUnit) -> list[str]:
     """The tokens of a text."""
     if kind == "words":
         return _WORD.findall(text)

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from seqlab.data.store import Ragged, pad
+from seqlab.data.store import Ragged, pad_rows
 from seqlab.seq import Nested, Seq
 
 Rows = NDArray[np.int64]
@@ -77,7 +77,7 @@ class Plan:
         else:
             turns = np.where(jittered.astype(np.int64) % 2, 1, -1)
             order = np.lexsort((turns * (self.beside + noise), jittered.astype(np.int64)))
-        batches = cut(order, self.longer, self.budget, self.most_rows)
+        batches = cut_into_batches(order, self.longer, self.budget, self.most_rows)
         return [batches[place] for place in random.permutation(len(batches))]
 
     def after(self, position: Position) -> Iterator[tuple[Position, Rows]]:
@@ -94,10 +94,10 @@ class Plan:
 def in_order(sizes: NDArray[np.int64], budget: int, most_rows: int | None = None) -> list[Rows]:
     """Batches for prediction, shortest rows first: the caller puts the answers back by row number."""
     sizes = np.asarray(sizes, np.int64)
-    return cut(np.argsort(sizes, kind="stable"), sizes, budget, most_rows)
+    return cut_into_batches(np.argsort(sizes, kind="stable"), sizes, budget, most_rows)
 
 
-def cut(order: Rows, sizes: NDArray[np.int64], budget: int, most_rows: int | None) -> list[Rows]:
+def cut_into_batches(order: Rows, sizes: NDArray[np.int64], budget: int, most_rows: int | None) -> list[Rows]:
     """The rows in this order, cut so that rows × longest stays within the budget wherever a batch has two
     rows."""
     ordered = sizes[order]
@@ -129,4 +129,4 @@ def chunks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 def inputs(fields: Mapping[str, Ragged], rows: Rows) -> dict[str, Seq | Nested]:
     """These rows of every field, padded: what a batch gives to a model."""
-    return {name: pad(ragged, rows) for name, ragged in fields.items()}
+    return {name: pad_rows(ragged, rows) for name, ragged in fields.items()}

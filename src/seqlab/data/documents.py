@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqlab.data import sentences
-from seqlab.data.batches import Plan, Rows, cut
+from seqlab.data.batches import Plan, Rows, cut_into_batches
 from seqlab.data.store import Ragged, offsets_of
 from seqlab.data.tokenizers import SEP, Tokenizer
 
@@ -118,7 +118,7 @@ class SegmentPairs(Plan):
         rows = rows.astype(np.int64).reshape(-1, 5)
         sizes = rows[:, A_SIZE] + rows[:, B_SIZE] + 3
         order = np.argsort(sizes + random.random(len(sizes)), kind="stable")
-        batches = cut(order, sizes, self.budget, None)
+        batches = cut_into_batches(order, sizes, self.budget, None)
         return [rows[batches[place]] for place in random.permutation(len(batches))]
 
     def _stretches(self, random: np.random.Generator) -> Iterator[SegmentPair]:

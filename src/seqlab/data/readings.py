@@ -24,7 +24,7 @@ from seqlab.data import sentences
 from seqlab.data.hashed_grams import Document, HashedGrams
 from seqlab.data.read import DataConfig
 from seqlab.data.store import Ragged, concatenate, marked, offsets_of
-from seqlab.data.tokenizers import CLS, EOS, SEP, SPECIAL, CharacterTokens, Tokenizer, sample
+from seqlab.data.tokenizers import CLS, EOS, SEP, SPECIAL, CharacterTokens, Tokenizer, texts_to_learn_from
 from seqlab.folder import TOKENIZER
 
 CHARACTERS = "tokenizer.characters.json"
@@ -111,7 +111,7 @@ class TokensReading(Reading):
             kept = shorten(first, self._room)
             return EncodedTexts({"text": marked(kept, *self._marks)}, _shortened(first, kept))
         second = self.tokenizer.encode(texts2)
-        text, most, most2 = joined(first, second, self._room)
+        text, most, most2 = join_pairs(first, second, self._room)
         before, after = self._marks
         segments = marked(Ragged(_segments(most, most2), text.offsets), [0] * len(before), [1] * len(after))
         return EncodedTexts(
@@ -137,10 +137,12 @@ class TokensReading(Reading):
         first = self.tokenizer.pieces(text)
         before, after = ([SPECIAL[mark] for mark in marks] for marks in self._marks)
         if text2 is None:
-            return [[*before, *_kept(first, self._room), *after]]
+            return [[*before, *_shorten_pieces(first, self._room), *after]]
         second = self.tokenizer.pieces(text2)
         most, most2 = _shares_of(first, second, self._room)
-        return [[*before, *_kept(first, most), SPECIAL[SEP], *_kept(second, most2), *after]]
+        return [
+            [*before, *_shorten_pieces(first, most), SPECIAL[SEP], *_shorten_pieces(second, most2), *after]
+        ]
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)
@@ -171,7 +173,7 @@ class SentencesReading(TokensReading):
         second = self._sentences(texts2)
         order2 = Ragged(np.arange(len(second.offsets) - 1) + len(order.values), _outer(second))
         mark = len(order.values) + len(order2.values)  # the [SEP] sentence comes last in the pool
-        kept, most, most2 = joined(order, order2, self.config.sentences, mark)
+        kept, most, most2 = join_pairs(order, order2, self.config.sentences, mark)
         pool = concatenate(
             [Ragged(part.values, part.offsets) for part in (first, second)] + [Ragged.of([[SEP]], np.int64)]
         )
@@ -195,10 +197,10 @@ class SentencesReading(TokensReading):
     def pieces(self, text: str, text2: str | None = None) -> list[list[str]]:
         first = self._piece_rows(text)
         if text2 is None:
-            return _kept(first, self.config.sentences)
+            return _shorten_pieces(first, self.config.sentences)
         second = self._piece_rows(text2)
         most, most2 = _shares_of(first, second, self.config.sentences)
-        return [*_kept(first, most), [SPECIAL[SEP]], *_kept(second, most2)]
+        return [*_shorten_pieces(first, most), [SPECIAL[SEP]], *_shorten_pieces(second, most2)]
 
     def _piece_rows(self, text: str) -> list[list[str]]:
         most = self.config.sentence_length
@@ -217,7 +219,7 @@ class CharactersReading(TokensReading):
         return {"text": self.tokenizer.size, "characters": self.characters.size}
 
     def train(self, texts: Iterable[Document]) -> Reading:
-        some = list(sample(_flat(texts)))
+        some = list(texts_to_learn_from(_flat(texts)))
         self.tokenizer = self.config.tokens.train(some)
         self.characters = CharacterTokens().train(some)
         return self
@@ -322,7 +324,7 @@ def _shares_of(first: Sequence[object], second: Sequence[object], most: int) -> 
     return int(one[0]), int(two[0])
 
 
-def joined(
+def join_pairs(
     first: Ragged, second: Ragged, most: int, mark: int = SEP
 ) -> tuple[Ragged, NDArray[np.int64], NDArray[np.int64]]:
     """Rows of: first, mark, second, each text cut to its share of `most`; and the shares."""
@@ -356,7 +358,7 @@ def _outer(nested: Ragged) -> NDArray[np.int64]:
     return nested.outer
 
 
-def _kept(pieces: list[Piece], most: int) -> list[Piece]:
+def _shorten_pieces(pieces: list[Piece], most: int) -> list[Piece]:
     """The same positions as `shorten` keeps."""
     if len(pieces) <= most:
         return pieces

@@ -53,7 +53,8 @@ def side_line(split: Split, side: str) -> str:
     """The lengths of the texts of one side."""
     look: SideLook = split.looks[side]
     line = split.place(int(look.words.argmax())).line
-    return f"  {side}: {_lengths(look.words)} words (line {line}); {_lengths(look.letters)} characters"
+    words, characters = _size_quantiles(look.words), _size_quantiles(look.letters)
+    return f"  {side}: {words} words (line {line}); {characters} characters"
 
 
 def pair_problems(splits: Splits, one: str, two: str) -> Iterator[Problem]:
@@ -126,6 +127,6 @@ def _more(split: Split, rows: Sequence[int] | NDArray[np.int64]) -> str:
     return f", as at {', '.join(map(str, others))}" if others else ""
 
 
-def _lengths(sizes: NDArray[np.uint32]) -> str:
+def _size_quantiles(sizes: NDArray[np.uint32]) -> str:
     half, most = (int(size) for size in np.quantile(sizes, [0.5, 0.95], method="inverted_cdf"))
     return f"half have up to {half:,}, 95 % up to {most:,}, the longest {int(sizes.max()):,}"

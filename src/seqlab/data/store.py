@@ -105,7 +105,7 @@ def _joined_offsets(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return offsets_of(np.concatenate([np.diff(part) for part in parts]))
 
 
-def pad(ragged: Ragged, rows: NDArray[np.int64]) -> Seq | Nested:
+def pad_rows(ragged: Ragged, rows: NDArray[np.int64]) -> Seq | Nested:
     """A batch of these examples: ids as int64, real numbers as float32, pictures as bytes."""
     some = ragged.take(rows)
     lengths = torch.from_numpy(np.diff(some.offsets))

@@ -279,7 +279,7 @@ class WordTokens(TokensConfig, kind="words"):
     def train(self, texts: Iterable[str]) -> Tokenizer:
         plain, model = _PlainWords({}, self.lower, self.split), _words_model(self.lower, {}, self.split)
         counts: Counter[str] = Counter()
-        for text in sample(texts):
+        for text in texts_to_learn_from(texts):
             words = plain.words(text)
             if words is None:
                 words = [
@@ -318,7 +318,7 @@ class CharacterTokens(TokensConfig, kind="characters"):
     def train(self, texts: Iterable[str]) -> Tokenizer:
         normalizer = _normalizer(self.lower)
         counts: Counter[str] = Counter()
-        for text in sample(texts):
+        for text in texts_to_learn_from(texts):
             counts.update(normalizer.normalize_str(text))
         inner = _characters_model(self.lower, _numbered(counts, self.least))
         inner.add_special_tokens(list(SPECIAL))
@@ -336,7 +336,7 @@ class BpeTokens(TokensConfig, kind="bpe"):
     """How many pieces; empty: by the size of the data, 1,000 to 32,000."""
 
     def train(self, texts: Iterable[str]) -> Tokenizer:
-        some = list(sample(texts))
+        some = list(texts_to_learn_from(texts))
         inner = tokenizers.Tokenizer(models.BPE())
         if self.lower:
             inner.normalizer = normalizers.Lowercase()
@@ -363,7 +363,7 @@ class UnigramTokens(TokensConfig, kind="unigram"):
     """How many pieces; empty: by the size of the data, 1,000 to 32,000."""
 
     def train(self, texts: Iterable[str]) -> Tokenizer:
-        some = list(sample(texts))
+        some = list(texts_to_learn_from(texts))
         normalizer, spaces = _normalizer(self.lower), pre_tokenizers.Metaspace()
         counts: dict[str, int] = {}
         for text in some:
@@ -437,7 +437,7 @@ def _normalizer(lower: bool, breaks: bool = False) -> normalizers.Normalizer:
     return normalizers.Sequence(steps)
 
 
-def sample(texts: Iterable[str]) -> Iterator[str]:
+def texts_to_learn_from(texts: Iterable[str]) -> Iterator[str]:
     """Texts until there are enough characters."""
     seen = 0
     for text in texts:

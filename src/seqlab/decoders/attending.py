@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from seqlab.config import Positive
-from seqlab.decoders.causal import WritingDecoder, WrittenConfig, joined, linear_cost, summary_of
+from seqlab.decoders.causal import WritingDecoder, WrittenConfig, linear_cost, side_by_side, summary_of
 from seqlab.encoders.recurrent import Lstm, RecurrentConfig, RecurrentEncoder
 from seqlab.encoders.transformer import Transformer
 from seqlab.errors import UserError
@@ -231,7 +231,9 @@ class AttendingDecoder(WritingDecoder):
     def advance(self, fed: Tensor, state: State) -> tuple[Float[Tensor, "B U E"], State]:
         vectors = self.dropout(self.embedding(fed))
         if self.told:
-            vectors = joined([vectors, state.fixed["summary"].unsqueeze(1).expand(-1, fed.shape[1], -1)])
+            vectors = side_by_side(
+                [vectors, state.fixed["summary"].unsqueeze(1).expand(-1, fed.shape[1], -1)]
+            )
         if not self.loops:
             states, state = self.body.extend(vectors, state)
             return self.output_dropout(self._answers(states, state)), state
@@ -249,9 +251,9 @@ class AttendingDecoder(WritingDecoder):
             states = state.moving[top].unsqueeze(1)
             if state.done == 0:  # the mark of the start is no symbol
                 return self._answers(states, state), State(state.fixed, state.moving, 1)
-            states, state = self.body.extend(joined([vector, self._seen(states, state)]), state)
+            states, state = self.body.extend(side_by_side([vector, self._seen(states, state)]), state)
             return self._answers(states, state), state
-        states, after = self.body.extend(joined([vector, state.moving["answer"].unsqueeze(1)]), state)
+        states, after = self.body.extend(side_by_side([vector, state.moving["answer"].unsqueeze(1)]), state)
         answer = self._answers(states, after)
         return answer, State(after.fixed, {**after.moving, "answer": answer.squeeze(1)}, after.done)
 
@@ -263,7 +265,7 @@ class AttendingDecoder(WritingDecoder):
 
     def _answers(self, states: Tensor, state: State) -> Float[Tensor, "B U E"]:
         if self.attend == "late":
-            return torch.tanh(self.combine(joined([states, self._seen(states, state)])))
+            return torch.tanh(self.combine(side_by_side([states, self._seen(states, state)])))
         answers: Tensor = self.combine(states)
         return answers
 

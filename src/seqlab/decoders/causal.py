@@ -157,6 +157,6 @@ def summary_of(memory: Seq) -> Float[Tensor, "B M"]:
     return memory.zeroed.sum(dim=1) / memory.lengths.unsqueeze(1).to(memory.values.dtype)
 
 
-def joined(parts: list[Tensor]) -> Tensor:
+def side_by_side(parts: list[Tensor]) -> Tensor:
     """Features side by side."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)

@@ -147,7 +147,7 @@ class NestedInput(Inner):
         for states, group in self.encoded(field.inner):
             vectors.append(self.pool(states).vector)
             numbers.append(group)
-        values = placed(torch.cat(vectors), torch.cat(numbers), field)
+        values = scatter_rows(torch.cat(vectors), torch.cat(numbers), field)
         if self.words is not None:
             values = torch.cat([values, self.words(batch).values], dim=-1)
         return Seq(values, field.mask)
@@ -173,7 +173,7 @@ def inner_shape(of: str, length: int) -> tuple[int, int]:
     return sentences, -(-length // sentences)
 
 
-def placed(
+def scatter_rows(
     vectors: Float[Tensor, "N D"], numbers: Int[Tensor, " N"], field: Nested
 ) -> Float[Tensor, "B S D"]:
     """Each inner row's vector at the place of that row; zeros elsewhere."""

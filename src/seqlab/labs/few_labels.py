@@ -14,7 +14,7 @@ import torch
 
 from seqlab.folder import METRICS, SCORES
 from seqlab.labs.lab import Line, Panel, ResultTable, Spread
-from seqlab.labs.options import GRAMS_AT_ONCE, LETTERS, READING, LabOptions, write_rows
+from seqlab.labs.options import GRAMS_AT_ONCE, LETTERS, READING, LabOptions, write_jsonl
 from seqlab.labs.trials import Trial, train_all
 from seqlab.report.evaluate import duration
 from seqlab.training.progress import Progress
@@ -94,9 +94,9 @@ class Comparison:
     def rows_file(self, count: int, seed: int) -> Path:
         """The labels of a seed; all of them are the same with every seed."""
         if count == len(self.options.rows.pool):
-            return write_rows(self.folder / "data" / "all.jsonl", self.options.rows.pool)
+            return write_jsonl(self.folder / "data" / "all.jsonl", self.options.rows.pool)
         path = self.folder / "data" / f"{count}-{seed}.jsonl"
-        return path if path.exists() else write_rows(path, self.options.rows.order(seed)[:count])
+        return path if path.exists() else write_jsonl(path, self.options.rows.order(seed)[:count])
 
     def trial(self, side: Arm, count: int, seed: int) -> Trial:
         """What a run is asked for. Sides with a body have the same settings; only the weights that they start
@@ -104,8 +104,8 @@ class Comparison:
         data, rows, folder = self.folder / "data", self.options.rows, str(self.run_folder(side, count, seed))
         overrides: dict[str, Any] = {
             "data.train": (str(self.rows_file(count, seed)),),
-            "data.valid": (str(write_rows(data / "valid.jsonl", rows.valid)),),
-            "data.test": (str(write_rows(data / "test.jsonl", rows.test)),),
+            "data.valid": (str(write_jsonl(data / "valid.jsonl", rows.valid)),),
+            "data.test": (str(write_jsonl(data / "test.jsonl", rows.test)),),
             "training.seed": seed, "training.baseline": False, "training.threads": 1,
         }  # fmt: skip
         if side.body is None:

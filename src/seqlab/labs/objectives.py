@@ -23,7 +23,7 @@ from seqlab.settings import TrainRequest
 from seqlab.training.progress import Progress
 from seqlab.transfer import PretrainedRun
 
-PUBLISHED = (
+PUBLISHED_SCORES = (
     "Published (Devlin et al. 2019, 110 million parameters, both without the next-sentence task),"
     " bidirectional against left-to-right: MNLI 83.9 and 82.1, QNLI 84.9 and 84.3, MRPC 86.5 and 77.5, SST-2"
     " 92.6 and 92.1."
@@ -82,7 +82,9 @@ def run(
         sides = [*(Arm(name, body) for name, body in bodies.items()), Arm(BOW)]
         results = Results(comparison.learn(sides))
         best = max(sides[:-1], key=lambda side: results.tested(side.name, options.counts[-1]).mean)
-        outcome = told(options, folder, results, bodies, comparison.run_folder(best, options.counts[-1], 0))
+        outcome = outcome_of(
+            options, folder, results, bodies, comparison.run_folder(best, options.counts[-1], 0)
+        )
         if missing := outcome.write():
             progress.say(missing)
     return outcome
@@ -91,7 +93,7 @@ def run(
 # Telling ----------------------------------------------------------------------------------------------------
 
 
-def told(
+def outcome_of(
     options: LabOptions, folder: Path, results: Results, bodies: Mapping[str, Path], best: Path
 ) -> Outcome:
     """The table, the picture and the verdict."""
@@ -123,7 +125,7 @@ def told(
         for count in options.counts
     ]
     sentences = [
-        *(verdict(results, options.counts, first, other) for other in others),
+        *(pairwise_verdict(results, options.counts, first, other) for other in others),
         beside_published(results, options, costs),
     ]
     example = "photography" if options.builtin else "worth every minute"
@@ -143,7 +145,7 @@ def told(
                 "± is one standard deviation over seeds; differences are taken seed by seed. There is one"
                 " pretrained body a model."
             ),
-            PUBLISHED,
+            PUBLISHED_SCORES,
         ),
         numbers={**results.to_json(), "differences": differences, "pretraining": costs},
         next=f'seqlab predict {best} "{example}"',
@@ -161,7 +163,7 @@ def cost(body: Path) -> dict[str, Any]:
     }
 
 
-def verdict(results: Results, counts: Sequence[int], one: str, two: str) -> str:
+def pairwise_verdict(results: Results, counts: Sequence[int], one: str, two: str) -> str:
     """How two models compare, for each number of labels."""
     return " ".join(
         f"{count:,} labels: {told_difference(results.change(one, two, count), one, two)}." for count in counts

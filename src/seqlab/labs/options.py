@@ -155,7 +155,7 @@ def _parted(rows: list[Cells], names: Sequence[str], most: int) -> tuple[list[Ce
     return kept, out
 
 
-def write_rows(path: Path, rows: Sequence[Mapping[str, str]]) -> Path:
+def write_jsonl(path: Path, rows: Sequence[Mapping[str, str]]) -> Path:
     """A .jsonl file, unless it is there."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -277,7 +277,7 @@ class LabOptions:
 
     def pretrain(self, model: str, folder: Path, data: Path, progress: Progress) -> None:
         """Pretrain a preset on the text without labels; equal budgets for all presets."""
-        texts = self.unlabelled or (str(write_rows(data / "texts.jsonl", self.rows.texts())),)
+        texts = self.unlabelled or (str(write_jsonl(data / "texts.jsonl", self.rows.texts())),)
         budget = {"training.minutes": self.minutes} if self.minutes else {"training.steps": QUICK_STEPS}
         small = (
             {**QUICK.get(model, {}), "training.batch_tokens": 2048, "task.context": 128} if self.quick else {}

@@ -72,7 +72,7 @@ def run(
         comparison = Comparison(options, folder, progress)
         sides = [Arm(PRETRAINED, body), Arm(SCRATCH, body, new=True), Arm(BOW)]
         results = Results(comparison.learn(sides))
-        outcome = told(
+        outcome = outcome_of(
             options,
             folder,
             results,
@@ -111,7 +111,9 @@ def refuse_labelled(source: PretrainedRun) -> None:
 # Telling ----------------------------------------------------------------------------------------------------
 
 
-def told(options: LabOptions, folder: Path, results: Results, source: PretrainedRun, best: Path) -> Outcome:
+def outcome_of(
+    options: LabOptions, folder: Path, results: Results, source: PretrainedRun, best: Path
+) -> Outcome:
     """The table, the picture and the verdict."""
     rows, differences = [], []
     for count in options.counts:
@@ -132,7 +134,7 @@ def told(options: LabOptions, folder: Path, results: Results, source: Pretrained
     example = "photography" if options.builtin else "worth every minute"
     return Outcome(
         name="transfer", folder=folder, title="Pretraining and fine-tuning against from scratch",
-        verdict="\n".join(verdict(results, count) for count in options.counts),
+        verdict="\n".join(transfer_verdict(results, count) for count in options.counts),
         tables=(table, by_epoch(results, SIDES, options.counts)),
         panels=results.panels(SIDES, options.counts),
         notes=notes(options, source), numbers={**results.to_json(), "differences": differences},
@@ -145,7 +147,7 @@ def is_ahead(difference: float) -> bool:
     return round(difference, 3) > 0
 
 
-def verdict(results: Results, count: int) -> str:
+def transfer_verdict(results: Results, count: int) -> str:
     """What the numbers say for one number of labels, whether or not pretraining helps."""
     pretrained, scratch, bow = (results.tested(side, count).mean for side in (*SIDES, BOW))
     first = [results.after(side, count, 1).mean for side in SIDES]

@@ -266,7 +266,7 @@ class MultiHeadAttention(Attends):
 
 
 @torch.no_grad()
-def merge(attention: MultiHeadAttention) -> MultiHeadAttention:
+def merge_query_key(attention: MultiHeadAttention) -> MultiHeadAttention:
     """The same attention with one query-key matrix a head."""
     form = attention.form
     assert not form.merged and isinstance(attention.key, nn.Linear)

@@ -112,7 +112,9 @@ class Rotary(PositionConfig, kind="rotary"):
         return RotaryPositions(self, width_in)
 
 
-def joined(x: Float[Tensor, "B T D"], places: Float[Tensor, "T P"], mode: Mode) -> Float[Tensor, "B T E"]:
+def with_positions(
+    x: Float[Tensor, "B T D"], places: Float[Tensor, "T P"], mode: Mode
+) -> Float[Tensor, "B T E"]:
     """Vectors and positions, added or side by side."""
     if mode == "add":
         return x + places
@@ -144,7 +146,7 @@ class SinusoidalPositions(Positions):
         table = self.table
         if table.shape[0] < end:  # twice as long as needed, so that writing one by one seldom gets here
             table = self.table = sinusoids(2 * end, self.own, self.config.base, self.config.offset).to(x)
-        return joined(
+        return with_positions(
             x, table[before:end], self.config.mode
         )  # not self.table: several threads may write at once
 
@@ -170,7 +172,7 @@ class LearnedPositions(Positions):
                     " positions."
                 ),
             )
-        return joined(x, self.table[offset + before : offset + end], self.config.mode)
+        return with_positions(x, self.table[offset + before : offset + end], self.config.mode)
 
     def cost(self, length: int) -> Cost:
         rows, width = self.config.length + self.config.offset, self.table.shape[1]

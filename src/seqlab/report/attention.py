@@ -192,7 +192,7 @@ def explain_places(
         weights = place_contributions(model, batch, score)
         name, note = "what each word adds to the score of each answer", NONE + FIRST_ORDER
         maps = [Map(name=name, kind="hops", weights=weights, pieces=tuple(pieces), written=told, signed=True)]
-    method: Method = "gradient × input" if note else "attention"
+    method: ExplainMethod = "gradient × input" if note else "attention"
     return Explanation(text=text, label=" ".join(said), scores={}, maps=tuple(maps), method=method, note=note)
 
 

@@ -20,11 +20,11 @@ def model_card(report: Report) -> str:
                 *_notes(report.notes),
                 "## Scores",
                 f"{report.scored_on} In brackets: 95 % intervals (bootstrap).",
-                _score_table(report),
+                _score_markdown(report),
                 *_signatures(report.scores),
                 *report.verdicts,
                 *_labels(report.scores),
-                *_lengths(report),
+                *_length_markdown(report),
                 "## Use it",
                 _commands(report),
                 "## Limits",
@@ -44,7 +44,7 @@ def _size(report: Report) -> str:
     return f", {report.inspection.total:,} parameters" if report.inspection else ""
 
 
-def _score_table(report: Report) -> str:
+def _score_markdown(report: Report) -> str:
     names = list(report.scores.metrics)
     everyone = {"this model": report.scores, **report.scores.baselines}
     lines = [
@@ -64,7 +64,7 @@ def _signatures(scores: Scores) -> list[str]:
     return ["\n".join(["Signatures:", "", *signed])] if signed else []
 
 
-def _lengths(report: Report) -> list[str]:
+def _length_markdown(report: Report) -> list[str]:
     if not report.by_length:
         return []
     main = report.scores.main

@@ -126,7 +126,7 @@ def report_html(report: Report) -> str:
         _scores(report),
         _samples(report.samples),
         _curves(report),
-        _lengths(report),
+        _length_html(report),
         confusion.confusion_part(report.scores),
         confusion.classes_part(report.scores),
         _worst(report),
@@ -178,11 +178,11 @@ def _scores(report: Report) -> str:
         f"<span class='soft small'>{first.interval}</span></div>"
         f"<div>{said}<p class='soft small'>{escape(report.scored_on)}</p></div></div>"
         f'<div class="{"grid2" if len(scores.metrics) < 3 else ""}">'
-        f'<div class="card">{drawn}</div><div class="card">{_score_table(everyone, report.does)}</div></div>'
+        f'<div class="card">{drawn}</div><div class="card">{_score_html(everyone, report.does)}</div></div>'
     )
 
 
-def _score_table(everyone: Mapping[str, Scores], does: Mapping[str, str]) -> str:
+def _score_html(everyone: Mapping[str, Scores], does: Mapping[str, str]) -> str:
     """A row for the model and each baseline, a column a metric; the interval stands below the value."""
     ours = next(iter(everyone.values()))
     metrics = ours.metrics
@@ -218,7 +218,7 @@ def _bar(name: str, score: Score, strong: bool) -> chart.Bar:
     return chart.Bar(html.shortened(name, 16), score.value, score.low, score.high, strong, score.shown)
 
 
-def _kept(metrics: Sequence[Mapping[str, Any]], key: str, sign: float) -> Mapping[str, Any]:
+def _kept_validation(metrics: Sequence[Mapping[str, Any]], key: str, sign: float) -> Mapping[str, Any]:
     """The validation whose weights were kept: the best score, and between equal ones the lowest loss.
 
     As in training, one whose score or loss is not finite (null in metrics.jsonl) doesn't count.
@@ -237,7 +237,7 @@ def _curves(report: Report) -> str:
     scored = report.scores.metrics
     names = list(scored)[: report.words.drawn]
     keys = {name: report.keys.get(name, f"valid_{name}") for name in names}
-    kept = _kept(metrics, keys[names[0]], -1.0 if scored[names[0]].lower else 1.0)
+    kept = _kept_validation(metrics, keys[names[0]], -1.0 if scored[names[0]].lower else 1.0)
     span = (0.0, max(steps))
     marked = {name: key for name, key in keys.items() if _finite(kept, key)}
     bests = {name: (float(kept["step"]), float(kept[key])) for name, key in marked.items()}
@@ -271,7 +271,7 @@ def _finite(row: Mapping[str, Any], key: str) -> bool:
 # Where it goes wrong ----------------------------------------------------------------------------------------
 
 
-def _lengths(report: Report) -> str:
+def _length_html(report: Report) -> str:
     """The deciding metric against the length of the source."""
     if not report.by_length:
         return ""

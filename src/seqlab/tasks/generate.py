@@ -55,7 +55,7 @@ class Generate(TaskConfig, kind="generate"):
     example: ClassVar[str] = "the"
     data_example: ClassVar[str] = "book.txt"
     default: ClassVar[str] = "lstm"
-    published: ClassVar = generate_presets.PUBLISHED
+    published: ClassVar = generate_presets.PUBLISHED_GPT
     passes: ClassVar = (
         (2_000, 40),
         (10_000, 25),

@@ -6,7 +6,7 @@ from seqlab import rules
 from seqlab.config import Tree
 from seqlab.tasks.task import Size
 
-PUBLISHED = {"gpt-1": 40_478, "gpt-2-small": 50_257, "gpt-2": 50_257, "gpt-3": 50_257}
+PUBLISHED_GPT = {"gpt-1": 40_478, "gpt-2-small": 50_257, "gpt-2": 50_257, "gpt-3": 50_257}
 """Symbols of the published vocabularies, for `inspect` without data."""
 
 

@@ -222,7 +222,7 @@ class Files:
                 field.learn(partial(self.rows, "train"), learnt, beside)
 
     def _write(self, split: str, writer: StoreWriter) -> None:
-        write_rows(writer, self.fields, self.rows(split), self.lead.chunk, keep=split != "train")
+        encode_rows(writer, self.fields, self.rows(split), self.lead.chunk, keep=split != "train")
 
     def _facts(self, stores: dict[str, Store], mark: str) -> DataFacts:
         learnt: dict[str, object] = {}
@@ -245,7 +245,7 @@ class Files:
         return replace(facts, words=self.lead.length(facts))
 
 
-def write_rows(
+def encode_rows(
     writer: StoreWriter, fields: Sequence[Field], rows: Iterator[Cells], chunk: int, keep: bool
 ) -> None:
     """Numbers for rows, chunk by chunk. keep: all rows, with what a report shows of them; else only those

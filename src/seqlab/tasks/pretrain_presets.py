@@ -104,8 +104,8 @@ def _published() -> dict[str, Tree]:
         "bert-large": _bert(1024, 24, 16, 512, 0, following=True),
         "roberta-base": _bert(768, 12, 12, 512, 2, following=False),
         "roberta-large": _bert(1024, 24, 16, 512, 2, following=False),
-        "gpt-1": _gpt(768, 12, 12, 512, "post"),
-        "gpt-2-small": _gpt(768, 12, 12, 1024, "pre"),
+        "gpt-1": _causal_gpt(768, 12, 12, 512, "post"),
+        "gpt-2-small": _causal_gpt(768, 12, 12, 1024, "pre"),
         "bart-base": _bart(768, 6, 12),
         "bart-large": _bart(1024, 12, 16),
     }
@@ -146,7 +146,7 @@ def _bert(width: int, layers: int, heads: int, context: int, offset: int, follow
     }
 
 
-def _gpt(width: int, layers: int, heads: int, context: int, norm: str) -> Tree:
+def _causal_gpt(width: int, layers: int, heads: int, context: int, norm: str) -> Tree:
     body = _layers(width, layers, heads, {"kind": "learned", "length": context}) | {
         "norm": norm,
         "activation": "gelu-tanh",
