@@ -12,6 +12,7 @@ import io
 import shutil
 import sys
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ FORMATS = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
     ".txt": "txt",
+    ".npz": "npz",
     ".conll": "conll",
     ".conllu": "conll",
     ".conllup": "conll",
@@ -35,18 +37,23 @@ FORMATS = {
     ".iob": "conll",
     ".iob2": "conll",
 }
+ENDINGS: dict[str, tuple[str, ...]] = {
+    "image": (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp"),
+    "sound": (".wav", ".flac", ".ogg"),
+}
+"""Of files that each are one thing to read. A folder of them is a data set; folders in it are labels."""
 GZIP = b"\x1f\x8b"
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Place(NamedTuple):
-    """A line of a file (of a parquet file: a row), counted from 1."""
+    """A line of a file (of a parquet file or an .npz: a row), counted from 1; 0 is the file as a whole."""
 
     file: str
     line: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 @dataclass(frozen=True)
@@ -61,16 +68,42 @@ class DataFile:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All files that are read."""
+        """All files that are read; those in a folder are known to who reads it."""
+        if self.format == "folder":
+            return ()
         return tuple(side.path for side in self.sides) or (self.path,)
 
     @property
     def format(self) -> str:
-        """csv, tsv, jsonl, parquet, txt or conll, by the name; parallel for two files; empty for standard
-        input, which has no name."""
+        """csv, tsv, jsonl, parquet, txt, conll or npz, by the name; parallel for two files, folder for a
+        folder of pictures or recordings; empty for standard input, which has no name."""
         if self.sides:
             return "parallel"
+        if held_by(self.path):
+            return "folder"
         return FORMATS.get(Path(self.name.lower().removesuffix(".gz")).suffix, "")
+
+
+def held_by(folder: Path) -> str:
+    """What kind of files a folder holds, or the folders in it: image or sound; empty where it is none of
+    them. A .zip archive is looked into for images."""
+    if folder.suffix.lower() == ".zip" and zipfile.is_zipfile(folder):
+        with zipfile.ZipFile(folder) as archive:
+            members = [name.lower() for name in archive.namelist()]
+        return "image" if any(name.endswith(ENDINGS["image"]) for name in members) else ""
+    if not folder.is_dir():
+        return ""
+    for inside in (folder, *sorted(child for child in folder.iterdir() if child.is_dir())):
+        for file in inside.iterdir():
+            kinds = [kind for kind, endings in ENDINGS.items() if file.name.lower().endswith(endings)]
+            if kinds:
+                return kinds[0]
+    return ""
+
+
+def files_in(folder: Path, kind: str) -> list[Path]:
+    """All files of a kind in a folder and the folders below it, in a fixed order."""
+    return sorted(path for path in folder.rglob("*") if path.name.lower().endswith(ENDINGS[kind]))
 
 
 def find(names: Sequence[str], any_ending: bool = False) -> list[DataFile]:
@@ -112,7 +145,7 @@ def _joined(name: str) -> DataFile:
 
 def _checked(name: str, path: Path, any_ending: bool = False) -> DataFile:
     source = DataFile(name, path)
-    if path.is_dir():
+    if path.is_dir() and not source.format:
         inside = sorted(child.name for child in path.iterdir() if DataFile(child.name, child).format)
         ending = "".join(Path(inside[0]).suffixes) if inside else ".csv"
         some = ", ".join(inside[:5]) + (" ..." if len(inside) > 5 else "")

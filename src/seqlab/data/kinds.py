@@ -9,7 +9,7 @@ import json
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 
-from seqlab.data.files import Lines, find
+from seqlab.data.files import ENDINGS, Lines, find, held_by
 
 NAMES: dict[str, tuple[str, ...]] = {
     "image": ("image", "images", "picture", "photo", "img"),
@@ -17,10 +17,6 @@ NAMES: dict[str, tuple[str, ...]] = {
     "values": ("values", "series", "signal"),
 }
 """What a column of each kind is usually called; the role of the same name takes it."""
-ENDINGS: dict[str, tuple[str, ...]] = {
-    "image": (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp"),
-    "sound": (".wav", ".flac", ".ogg"),
-}
 LOOKED_AT = 20
 MOSTLY = 0.9
 """A faulty cell does not make text of a table of numbers; it is told of when the table is read."""
@@ -48,6 +44,8 @@ def kind_of(names: Sequence[str], columns: Mapping[str, str], readable: Sequence
 def _beginning(name: str) -> tuple[list[str], list[list[str]]]:
     """The names of the columns of a file, and some rows."""
     source = find([name])[0]
+    if source.format == "folder":
+        return [held_by(source.path), "label"], []
     if source.name.endswith(".npz"):
         with zipfile.ZipFile(source.path) as archive:
             return [one.removesuffix(".npy") for one in archive.namelist()], []
