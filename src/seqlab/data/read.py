@@ -23,6 +23,7 @@ from seqlab.config import Positive
 from seqlab.data import conll
 from seqlab.data.columns import Layout, Role, layout_of
 from seqlab.data.files import DataFile, Lines, Place, find, open_bytes
+from seqlab.data.sound import SoundConfig
 from seqlab.data.tokenizers import TokensConfig, WordTokens
 from seqlab.errors import UserError, one_of
 
@@ -73,6 +74,8 @@ class DataConfig:
     """Pieces of a sentence; the rest of a longer one becomes the next sentence."""
     word_length: Positive = 20
     """Characters kept of a word, where a model reads them."""
+    sound: SoundConfig = SoundConfig()
+    """How recordings become numbers."""
 
 
 class Row(NamedTuple):

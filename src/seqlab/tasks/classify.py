@@ -19,6 +19,7 @@ from seqlab.errors import UserError, one_of
 from seqlab.fields.field import Field
 from seqlab.fields.label import LabelField
 from seqlab.fields.number import NumberField
+from seqlab.fields.sound import SoundField
 from seqlab.fields.text import TextField
 from seqlab.fields.values import ValuesField
 from seqlab.model import ModelConfig
@@ -33,8 +34,8 @@ from seqlab.tasks.task import TaskConfig, TrainedRun, Weighted
 class Classify(TaskConfig, kind="classify"):
     """A label (or a number) for a text, or for a pair of texts."""
 
-    reads: Literal["text", "values"] = "text"
-    """What is read: a text or a pair of texts; or values, a series of numbers."""
+    reads: Literal["text", "values", "sound"] = "text"
+    """What is read: a text or a pair of texts; values, a series of numbers; or sound, a recording."""
     target: Literal["label", "number"] = "label"
     """What to predict: one of several labels, or a number (regression)."""
     smoothing: Probability = 0.0
@@ -47,7 +48,7 @@ class Classify(TaskConfig, kind="classify"):
     example: ClassVar[str] = "worth every minute"
     data_example: ClassVar[str] = "reviews.csv"
     default: ClassVar[str] = "bilstm"
-    readable: ClassVar = ("text", "values")
+    readable: ClassVar = ("text", "values", "sound")
     passes: ClassVar = (
         (3_000, 30),
         (10_000, 20),
@@ -59,7 +60,7 @@ class Classify(TaskConfig, kind="classify"):
     presets = staticmethod(classify_presets.presets)
 
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
-        read = {"text": TextField, "values": ValuesField}[self.reads]
+        read = {"text": TextField, "values": ValuesField, "sound": SoundField}[self.reads]
         return [read(), NumberField() if self.target == "number" else LabelField()]
 
     def answer(self, known: Known) -> Answer:

@@ -9,7 +9,7 @@ from seqlab.tasks.task import Size
 
 def presets(size: Size) -> dict[str, Tree]:
     """Settings trees by name, fitted to what is read and how much of it there is."""
-    return {"text": of_text, "values": of_values}[size.reads](size)
+    return {"text": of_text, "values": of_values, "sound": of_sound}[size.reads](size)
 
 
 def of_text(size: Size) -> dict[str, Tree]:
@@ -74,4 +74,30 @@ def of_values(size: Size) -> dict[str, Tree]:
         "lstm": {"model": model({"kind": "lstm", **state}, "mean")},
         "bilstm": {"model": model({"kind": "lstm", "directions": "both", **state}, "max")},
         "transformer": {"model": model(transformer, "mean", 64)},
+    }
+
+
+def of_sound(size: Size) -> dict[str, Tree]:
+    """Recordings: frames come every hundredth of a second, so that several are read as one."""
+    drop = min(0.3, rules.label_dropout(size.rows))
+    frames = {"kind": "vectors", "width": 64, "stack": 2, "dropout": 0.1}
+    state = {"width": 128}
+    transformer = {"kind": "transformer", "layers": 2, "heads": 4, "feed_forward": 256, "dropout": 0.1}
+    deep = {"kind": "conv", "width": 96, "kernel": 5, "layers": 3, "residual": True, "dropout": 0.1}
+
+    def model(encoder: Tree, pool: str, width: int = 64, stack: int = 2) -> Tree:
+        return {
+            "input": frames | {"width": width, "stack": stack},
+            "encoder": encoder,
+            "pool": {"kind": pool},
+            "head": {"kind": "linear", "dropout": drop},
+        }
+
+    return {
+        "cnn": {"model": model(deep, "mean+max", 96, stack=1)},
+        "rnn": {"model": model({"kind": "rnn", **state}, "mean"), "training": {"rate": 1e-3}},
+        "gru": {"model": model({"kind": "gru", **state}, "mean")},
+        "lstm": {"model": model({"kind": "lstm", **state}, "mean")},
+        "bilstm": {"model": model({"kind": "lstm", "directions": "both", **state}, "max")},
+        "transformer": {"model": model(transformer, "mean", 96)},
     }
