@@ -71,6 +71,11 @@ def label_dropout(rows: int) -> float:
     return below(rows, ((10_000, 0.5), (100_000, 0.4), (ENDLESS, 0.2)))
 
 
+def picture_batch(lines: float) -> int:
+    """Lines in a batch of pictures: 32 pictures make enough steps of few epochs and keep a CPU busy."""
+    return int(32 * max(1.0, lines))
+
+
 def gram_batch(rows: int, words: float) -> int:
     """N-grams in a batch of a bag: the more rows, the more texts; a word makes about 1.6 of them."""
     return int(below(rows, ((10_000, 64), (100_000, 128), (ENDLESS, 256))) * 1.6 * words) + 256

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Kn
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds, in_order
 from seqlab.data.store import Store, pad_rows
 from seqlab.decode import DecodeConfig
-from seqlab.fields.field import Given
+from seqlab.fields.field import Given, ReadField
 from seqlab.fields.label import LabelField
 from seqlab.fields.number import NumberField
 from seqlab.inference import by_row, predicted
@@ -91,14 +91,15 @@ def targets_of(store: Store) -> np.ndarray:
 class RowExercise(Exercise):
     """Rows and their targets, those of like length together."""
 
-    def __init__(self, store: Store, names: Sequence[str]) -> None:
-        self.store, self.names, self.targets = store, names, targets_of(store)
+    def __init__(self, store: Store, reads: ReadField) -> None:
+        self.store, self.reads, self.targets = store, reads, targets_of(store)
 
     def plan(self, budget: int, seed: int) -> Plan:
         return Plan(self.store.sizes(), budget, seed)
 
     def batch(self, rows: Rows, seeds: Seeds = FIXED) -> Batch:
-        return row_batch(self.store, self.names, rows, self.targets)
+        batch = row_batch(self.store, self.reads.names, rows, self.targets)
+        return replace(batch, inputs=self.reads.varied(batch.inputs, rows, seeds))
 
 
 class RowAnswer(Answer, Generic[RowField]):
@@ -126,7 +127,7 @@ class RowAnswer(Answer, Generic[RowField]):
         return self.reads.example
 
     def exercise(self, store: Store) -> RowExercise:
-        return RowExercise(store, self.reads.names)
+        return RowExercise(store, self.reads)
 
     def outputs(self, model: Model, store: Store) -> np.ndarray:
         """The model's scores (N C) for all rows, in their order."""
@@ -164,9 +165,10 @@ class RowAnswer(Answer, Generic[RowField]):
         store = self.read([given])
         batch = row_batch(store, self.reads.names, np.array([0]))
         rows = self.reads.pieces(given)
-        pieces = rows if self.reads.nested else rows[0]
+        pieces = rows[0] if rows and not self.reads.nested else rows
         said = self.prediction(self.outputs(model, store)[0]).to_json()
-        return explain(model, batch, text=self.reads.shown(given), pieces=pieces, said=said)
+        text, picture = self.reads.shown(given), self.reads.picture(given)
+        return explain(model, batch, text=text, pieces=pieces, said=said, picture=picture)
 
     def findings(self, model: Model, store: Store, part: Store, judged: Judged) -> Findings:
         maps = []
@@ -179,9 +181,10 @@ class RowAnswer(Answer, Generic[RowField]):
     def worst(self, store: Store, judged: Judged) -> list[Example]:
         """Where it went most wrong."""
 
-    def shown(self, store: Store, rows: np.ndarray) -> list[str]:
-        """Rows as lines of a report; of pairs the first text."""
-        return [self.reads.brief(text) for text in self.reads.texts(store, rows)]
+    def shown(self, store: Store, rows: np.ndarray) -> list[tuple[str, np.ndarray | None]]:
+        """Rows as lines of a report, of pairs the first text; and as pictures, where they are such."""
+        texts = self.reads.texts(store, rows)
+        return [(self.reads.brief(text), self.reads.picture(text)) for text in texts]
 
 
 def _pooled(output: Output, batch: Batch) -> np.ndarray:
@@ -226,11 +229,12 @@ class LabelAnswer(RowAnswer[LabelField]):
         return [
             Example(
                 text=text,
+                picture=picture,
                 meant=self.labels[meant[row]],
                 said=self.labels[chosen[row]],
                 score=float(sure[row]),
             )
-            for text, row in zip(self.shown(store, rows), rows, strict=True)
+            for (text, picture), row in zip(self.shown(store, rows), rows, strict=True)
         ]
 
 
@@ -262,8 +266,8 @@ class NumberAnswer(RowAnswer[NumberField]):
         rows = np.argsort(-error, kind="stable")[:WORST]
         told = [[f"{value:.4g}" for value in (judged.meant[row], judged.said[row])] for row in rows]
         return [
-            Example(text=text, meant=right, said=wrong, score=float(error[row]))
-            for text, row, (right, wrong) in zip(self.shown(store, rows), rows, told, strict=True)
+            Example(text=text, picture=picture, meant=right, said=wrong, score=float(error[row]))
+            for (text, picture), row, (right, wrong) in zip(self.shown(store, rows), rows, told, strict=True)
         ]
 
 

@@ -23,6 +23,7 @@ from seqlab.config import Positive
 from seqlab.data import conll
 from seqlab.data.columns import Layout, Role, layout_of
 from seqlab.data.files import DataFile, Lines, Place, find, open_bytes
+from seqlab.data.pictures import PictureConfig
 from seqlab.data.sound import SoundConfig
 from seqlab.data.tokenizers import TokensConfig, WordTokens
 from seqlab.errors import UserError, one_of
@@ -45,6 +46,9 @@ class DataConfig:
     """Files to compare models on while training; none: a tenth of the training rows is held out."""
     test: tuple[str, ...] = ()
     """Files for the final scores."""
+    split: tuple[str, ...] = ()
+    """How the training file is cut up in time, where it holds all: shares (0.7,0.1,0.2), or the times at which
+    validation and the test begin and, if told, the test ends. For series over time alone."""
     columns: dict[str, str] = field(default_factory=dict)
     """Which column plays which role, where it does not have a usual name: {text: review, label: stars}."""
     header: bool | None = None
@@ -74,6 +78,14 @@ class DataConfig:
     """Pieces of a sentence; the rest of a longer one becomes the next sentence."""
     word_length: Positive = 20
     """Characters kept of a word, where a model reads them."""
+    images: str = ""
+    """Where the pictures of the training rows are: a folder, a .zip or an .npz; empty: beside the table."""
+    valid_images: str = ""
+    """The same of the validation rows."""
+    test_images: str = ""
+    """The same of the test rows."""
+    image: PictureConfig = PictureConfig()
+    """How pictures are read."""
     sound: SoundConfig = SoundConfig()
     """How recordings become numbers."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from seqlab.data.batches import Rows, Seeds
 from seqlab.data.cells import Cells
 from seqlab.data.files import Place
 from seqlab.data.read import DataConfig, Role, Table
@@ -36,6 +37,7 @@ from seqlab.data.survey import (
     too_few,
 )
 from seqlab.model import ModelConfig
+from seqlab.seq import Nested, Seq
 
 Given = Any
 """What a user gives in place of a row: a text, a pair of texts (a tuple), numbers, ..."""
@@ -226,6 +228,11 @@ class ReadField(Field):
         train = first_of(splits)
         return np.zeros(train.rows, bool) if "valid" in splits else held_out(train.hashes, labels=strata)
 
+    def parts(self, splits: Splits, strata: NDArray[np.int64] | None) -> dict[str, NDArray[np.bool_]]:
+        """Which rows of the training files are for "train", and which are held out for "valid" or "test"."""
+        held = self.held(splits, strata)
+        return {"train": ~held, "valid": held} if held.any() else {"train": ~held}
+
     def too_few(self, splits: Splits, strata: NDArray[np.int64] | None) -> Iterator[Problem]:
         return too_few(splits, strata)
 
@@ -245,6 +252,22 @@ class ReadField(Field):
     def names(self) -> tuple[str, ...]:
         """The fields of a store that a model reads, at the most."""
         return ()
+
+    def data_of(self, split: str, data: DataConfig) -> DataConfig:
+        """How the files of a split are read: train, valid or test."""
+        return data
+
+    def elsewhere(self, data: DataConfig, told: Container[str]) -> DataConfig:
+        """How other files than those of a run are read, where these keys were told for them."""
+        return data
+
+    def varied(self, inputs: dict[str, Seq | Nested], rows: Rows, seeds: Seeds) -> dict[str, Seq | Nested]:
+        """What one pass over the training rows sees of a batch of them; it follows from seeds and rows."""
+        return inputs
+
+    def picture(self, given: Given) -> NDArray[np.uint8] | None:
+        """What is drawn in place of its pieces, where an input is a picture: H W 3."""
+        return None
 
     @property
     def segments(self) -> int:

@@ -15,7 +15,7 @@ from torch import Tensor
 from seqlab.errors import UserError
 from seqlab.model import Model
 from seqlab.parts import Batch, record
-from seqlab.report.attention import Explanation, Map, grouped
+from seqlab.report.attention import Explanation, Map, grouped, on_grid, slot_names
 from seqlab.report.html import asset
 
 LOOKS = ("cross", "look")
@@ -28,19 +28,27 @@ CSS, SCRIPT = asset("alignment.css"), asset("alignment.js")
 
 
 def align(
-    model: Model, batch: Batch, *, text: str, said: str, read: Sequence[str], written: Sequence[str]
+    model: Model,
+    batch: Batch,
+    *,
+    text: str,
+    said: str,
+    read: Sequence[str],
+    written: Sequence[str],
+    picture: np.ndarray | None = None,
 ) -> Explanation:
     """Explain what was written for the one source in `batch`, whose `written` ids are run once,
     teacher-forced.
 
     `read` and `written` are the pieces of both sides: one for each position of the source, one for each id
-    after the start.
+    after the start. Of a picture the pieces are its slots.
     """
     assert batch.size == 1, "one source at a time"
     model.eval()
     with record(model) as tapes, torch.no_grad():
-        model(batch)
-    maps = alignment_maps(tapes, read, written)
+        output = model(batch)
+    grid = output.states.grid if output.states is not None else None
+    maps = [on_grid(one, grid) for one in alignment_maps(tapes, slot_names(grid) if grid else read, written)]
     if not maps:
         raise UserError(
             what="This model has no attention between what it reads and what it writes.",
@@ -50,7 +58,9 @@ def align(
             ),
             fix="Train a model that looks: --model transformer, or lstm-attention",
         )
-    return Explanation(text=text, label=said, scores={}, maps=tuple(maps), method="attention")
+    return Explanation(
+        text=text, label=said, scores={}, maps=tuple(maps), method="attention", picture=picture
+    )
 
 
 def looks(model: Model) -> bool:
@@ -71,7 +81,9 @@ def alignment_maps(
         return []
     rows, columns = layers[0].shape[1:]
     pieces = grouped(read, columns)
-    shown = tuple(written[:rows])  # a decoder that looks before its cell has no use for a look at the last id
+    # One that looks before its cell (early) says its first id without a look: a row belongs to the id that is
+    # said from what it saw.
+    shown = tuple(written[len(written) - rows :])
     named = {f"alignment, layer {place}": layer for place, layer in enumerate(layers, 1)}
     if len(layers) == 1:
         named = {"alignment": layers[0]}

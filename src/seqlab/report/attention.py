@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,6 +46,8 @@ class Map:
     """True: weights speak for (+) or against (−) the answer. False: shares that add up to 1."""
     unit: str = ""
     """What a weight is, where it is no share of attention."""
+    grid: tuple[int, int] | None = None
+    """Height and width, where the pieces are the slots of a picture, line after line."""
 
     def to_json(self) -> dict[str, Any]:
         tree: dict[str, Any] = {"name": self.name, "kind": self.kind, "signed": self.signed}
@@ -59,6 +61,8 @@ class Map:
             return tree
         if self.written:
             tree["written"] = list(self.written)
+        if self.grid:
+            tree["grid"] = list(self.grid)
         return tree | {"pieces": list(self.pieces), "weights": self.weights.tolist()}
 
 
@@ -74,6 +78,8 @@ class Explanation:
     maps: tuple[Map, ...]
     method: ExplainMethod
     note: str = ""
+    picture: np.ndarray | None = None
+    """What was read, where that is a picture: H W 3."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -126,17 +132,28 @@ EXACT = "what each adds to the score of the answer, which is exact, because the 
 FIRST_ORDER = "to first order what each piece adds to the score of the answer."
 
 
-def explain(model: Model, batch: Batch, *, text: str, pieces: Pieces, said: Mapping[str, Any]) -> Explanation:
+def explain(
+    model: Model,
+    batch: Batch,
+    *,
+    text: str,
+    pieces: Pieces,
+    said: Mapping[str, Any],
+    picture: np.ndarray | None = None,
+) -> Explanation:
     """Explain the answer to the one example in `batch`.
 
     `pieces` are the words of the model's positions; for documents, the words of each sentence; for a bag, its
-    n-grams. `said` is the answer as predicted: {"label", "scores"} or {"value"}. Shown is the pool's
-    attention where there is some (with the encoder's beside it), else the encoder's, else gradient × input.
+    n-grams; of a picture they are its slots. `said` is the answer as predicted: {"label", "scores"} or
+    {"value"}. Shown is the pool's attention where there is some (with the encoder's beside it), else the
+    encoder's, else gradient × input.
     """
     assert batch.size == 1, "one example at a time"
     model.eval()
     with record(model) as tapes, torch.no_grad():
-        model(batch)
+        output = model(batch)
+    grid = output.read.grid if output.read is not None else None
+    pieces = slot_names(grid) if grid else pieces
     tapes = {name: tape for name, tape in tapes.items() if tape}
     method: ExplainMethod = "attention"
     note = ""
@@ -153,10 +170,21 @@ def explain(model: Model, batch: Batch, *, text: str, pieces: Pieces, said: Mapp
         text=text,
         label=label,
         scores=dict(said.get("scores") or {}),
-        maps=tuple(maps),
+        maps=tuple(on_grid(one, grid) for one in maps),
         method=method,
         note=note,
+        picture=picture,
     )
+
+
+def slot_names(grid: tuple[int, int]) -> tuple[str, ...]:
+    """The slots of a picture as x,y, both counted from 1, line after line."""
+    return tuple(f"{x + 1},{y + 1}" for y in range(grid[0]) for x in range(grid[1]))
+
+
+def on_grid(one: Map, grid: tuple[int, int] | None) -> Map:
+    """A map that knows where in the picture its pieces are, as far as they are its slots."""
+    return replace(one, grid=grid) if grid and len(one.pieces) == grid[0] * grid[1] else one
 
 
 def explain_places(

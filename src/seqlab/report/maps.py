@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from seqlab.errors import UserError
-from seqlab.report import alignment
+from seqlab.report import alignment, overlays
 from seqlab.report.attention import Explanation, Map
 from seqlab.report.evaluate import number
 from seqlab.report.html import asset, notebook, page, shortened
@@ -21,7 +21,7 @@ MOST_NUMBERS = 6_000_000
 """A page carries at most so many self-attention weights (a byte each); beyond it, heads are averaged."""
 MOST_GRAMS = 24
 
-CSS = asset("maps.css") + alignment.CSS
+CSS = asset("maps.css") + alignment.CSS + overlays.CSS
 SCRIPT = asset("maps.js") + alignment.SCRIPT
 
 
@@ -49,6 +49,8 @@ def html_part(explanation: Explanation) -> str:
     parts = [f'<p class="answer"><b>{escape(explanation.label)}</b> {scores}</p>']
     if explanation.note:
         parts.append(f'<p class="small soft">{escape(explanation.note)}</p>')
+    if explanation.picture is not None:
+        return "\n".join([*parts, overlays.overlays_html(explanation)])
     matrices = [one for one in explanation.maps if one.kind == "matrix"]
     if alignments := [one for one in explanation.maps if one.kind == "alignment"]:
         parts += [f'<p class="w">{escape(explanation.text)}</p>', alignment.alignment_table(alignments)]
@@ -237,6 +239,8 @@ def png(explanation: Explanation) -> bytes:
             why="Pictures of maps are drawn with it; .html and .json need nothing more.",
             fix='pip install "seqlab[plot]"',
         ) from None
+    if explanation.picture is not None:
+        return overlays.draw(explanation)
     lines = list(_lines(explanation))
     grids = [one for one in explanation.maps if one.kind in ("matrix", "alignment")]
     below = -(-len(grids) // 2) * 4.6

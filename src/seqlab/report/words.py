@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -23,6 +25,8 @@ class Example:
     said: str = ""
     pieces: tuple[Piece, ...] = ()
     """Its words, where each of them was answered for."""
+    picture: np.ndarray | None = None
+    """What was read, where that is a picture: H W 3."""
     score: float
     """By which it is one of the worst: what the table of the report calls it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +17,7 @@ from seqlab.data.read import DataConfig
 from seqlab.encoders import Transformer
 from seqlab.errors import UserError, one_of
 from seqlab.fields.field import Field
+from seqlab.fields.image import ImageField
 from seqlab.fields.label import LabelField
 from seqlab.fields.number import NumberField
 from seqlab.fields.sound import SoundField
@@ -34,8 +35,9 @@ from seqlab.tasks.task import TaskConfig, TrainedRun, Weighted
 class Classify(TaskConfig, kind="classify"):
     """A label (or a number) for a text, or for a pair of texts."""
 
-    reads: Literal["text", "values", "sound"] = "text"
-    """What is read: a text or a pair of texts; values, a series of numbers; or sound, a recording."""
+    reads: Literal["text", "values", "sound", "image"] = "text"
+    """What is read: a text or a pair of texts; values, a series of numbers; sound, a recording; or image, a
+    picture."""
     target: Literal["label", "number"] = "label"
     """What to predict: one of several labels, or a number (regression)."""
     smoothing: Probability = 0.0
@@ -48,7 +50,7 @@ class Classify(TaskConfig, kind="classify"):
     example: ClassVar[str] = "worth every minute"
     data_example: ClassVar[str] = "reviews.csv"
     default: ClassVar[str] = "bilstm"
-    readable: ClassVar = ("text", "values", "sound")
+    readable: ClassVar = ("text", "image", "sound", "values")
     passes: ClassVar = (
         (3_000, 30),
         (10_000, 20),
@@ -60,8 +62,9 @@ class Classify(TaskConfig, kind="classify"):
     presets = staticmethod(classify_presets.presets)
 
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
-        read = {"text": TextField, "values": ValuesField, "sound": SoundField}[self.reads]
-        return [read(), NumberField() if self.target == "number" else LabelField()]
+        kinds: dict[str, Callable[[], Field]]
+        kinds = {"text": TextField, "values": ValuesField, "sound": SoundField, "image": ImageField}
+        return [kinds[self.reads](), NumberField() if self.target == "number" else LabelField()]
 
     def answer(self, known: Known) -> Answer:
         target = known.fields[1]

@@ -9,7 +9,8 @@ from seqlab.tasks.task import Size
 
 def presets(size: Size) -> dict[str, Tree]:
     """Settings trees by name, fitted to what is read and how much of it there is."""
-    return {"text": of_text, "values": of_values, "sound": of_sound}[size.reads](size)
+    tables = {"text": of_text, "values": of_values, "sound": of_sound, "image": of_image}
+    return tables[size.reads](size)
 
 
 def of_text(size: Size) -> dict[str, Tree]:
@@ -100,4 +101,22 @@ def of_sound(size: Size) -> dict[str, Tree]:
         "lstm": {"model": model({"kind": "lstm", **state}, "mean")},
         "bilstm": {"model": model({"kind": "lstm", "directions": "both", **state}, "max")},
         "transformer": {"model": model(transformer, "mean", 96)},
+    }
+
+
+def of_image(size: Size) -> dict[str, Tree]:
+    """Pictures: convolutions, and self-attention over the (x, y) of what they leave (SPEC A7)."""
+    drop = min(0.3, rules.label_dropout(size.rows))
+    layers = {"kind": "transformer", "layers": 2, "heads": 4, "feed_forward": 256, "dropout": 0.1}
+    looking = {**layers, "scale_embedding": False, "positions": {"kind": "none"}}
+    placed = {"kind": "grid", "channels": [32, 64], "positions": {"kind": "sinusoidal"}}
+    head = {"kind": "linear", "dropout": drop}
+    training = {"batch_tokens": rules.picture_batch(size.words), "rate": 2e-3}
+
+    def model(input: Tree, encoder: Tree) -> Tree:
+        return {"input": input, "encoder": encoder, "pool": {"kind": "mean"}, "head": head}
+
+    return {
+        "cnn": {"model": model({"kind": "grid"}, {"kind": "none"}), "training": training},
+        "spatial": {"model": model(placed, looking), "training": training},
     }
