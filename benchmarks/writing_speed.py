@@ -34,7 +34,7 @@ from tables import Book, Candidate, Section, raced, verdict
 from seqlab.data.batches import Position, cut_into_batches
 from seqlab.data.store import Ragged
 from seqlab.data.tokenizers import BOS, EOS
-from seqlab.decode import DecodeConfig, Hypothesis, Marks, by_length, decode, decode_all
+from seqlab.decode import DecodeConfig, Hypothesis, SpecialIds, by_length, decode, decode_all
 from seqlab.memory import keep_big_blocks
 from seqlab.model import Model, count_parameters
 from seqlab.parts import Batch
@@ -180,7 +180,7 @@ def transformer(effort: Effort) -> Ours:
 
 @contextmanager
 def joey_step(ours: Ours, model: dict[str, Any], effort: Effort) -> Iterator[Callable[[], int]]:
-    """JoeyNMT on the same pieces; it adds the marks of start and end itself."""
+    """JoeyNMT on the same pieces; it adds the special of start and end itself."""
     fields = ours.prepared.stores["train"].fields
     read = [fields["text"].row(row)[:-1] for row in range(fields["text"].rows)]
     written = [fields["written"].row(row)[1:-1] for row in range(fields["written"].rows)]
@@ -362,8 +362,8 @@ def write_forced(
     model: Model, sources: Sequence[np.ndarray], batches: Sequence[Sequence[int]], beam: int
 ) -> int:
     """Write exactly so many ids for each source; how many sources there were."""
-    marks = Marks(start=BOS, end=EOS, banned=(*MARKS.banned, EOS))
-    found = write_all(model, sources, batches, DecodeConfig(beam=beam, longest=LENGTH), marks, None)
+    special = SpecialIds(start=BOS, end=EOS, banned=(*MARKS.banned, EOS))
+    found = write_all(model, sources, batches, DecodeConfig(beam=beam, longest=LENGTH), special, None)
     assert all(len(one.ids) == LENGTH for one in found)
     return len(found)
 
@@ -373,7 +373,7 @@ def write_all(
     sources: Sequence[np.ndarray],
     batches: Sequence[Sequence[int]],
     config: DecodeConfig,
-    marks: Marks,
+    special: SpecialIds,
     facts: TranslateFacts | None,
 ) -> list[Hypothesis]:
     """The best that decoding finds for each source, with these batches. `facts` say how long targets usually
@@ -387,9 +387,9 @@ def write_all(
         found = decode(
             model.decoder,
             model.encoded(batch)[1],
-            marks.opening([[]] * len(rows)),
+            special.opening([[]] * len(rows)),
             config=config,
-            marks=marks,
+            special=special,
             longest=longest,
             numbers=list(rows),
         )

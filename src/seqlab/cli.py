@@ -44,7 +44,7 @@ def train(
         str, typer.Option(help="A preset: bow, lstm, bilstm, cnn, lstm-attention, han, transformer, ...")
     ] = "",
     start: Annotated[
-        str, typer.Option("--from", help="A trained run, whose body is put under this task.")
+        str, typer.Option("--from", help="A trained run, whose body (backbone) is put under this task.")
     ] = "",
     out: Annotated[str, typer.Option(help="Run folder; by default runs/<data>-<model>.")] = "",
     minutes: Annotated[float | None, typer.Option(help="Budget in minutes, start to end.")] = None,
@@ -156,7 +156,7 @@ def predict(
         bool, typer.Option("--embed", help="Give each text's vector instead of an answer.")
     ] = False,
     score: Annotated[
-        bool, typer.Option("--score", help="Say how well a language model foresees each text.")
+        bool, typer.Option("--score", help="Say how well a language model predicts each text.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -281,7 +281,7 @@ def lab(
     ] = False,
     data: Annotated[str, typer.Option(help="Labelled rows; without them the lab has data of its own.")] = "",
     unlabelled: Annotated[
-        str, typer.Option(help="Text to pretrain on; by default that of DATA, but what is tested on.")
+        str, typer.Option(help="Text to pretrain on; by default the texts of DATA without the test rows.")
     ] = "",
     test: Annotated[str, typer.Option(help="Labelled rows to test on; by default a tenth of DATA.")] = "",
     model: Annotated[str, typer.Option(help="transfer: what to pretrain, roberta by default.")] = "",

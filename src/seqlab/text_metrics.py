@@ -1,5 +1,5 @@
 """How good written text is: overlap with references, edits away from them, and how well a language model
-foresees it.
+predicts it.
 
 As in metrics.py every metric gives a row of counts an example. `said` is a list of texts and `meant` a list
 of lists: the references of each example, at least one. BLEU and chrF are counted by sacreBLEU itself, which
@@ -197,12 +197,12 @@ def edit_distance(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
     return distance
 
 
-# Foresight --------------------------------------------------------------------------------------------------
+# Likelihood -------------------------------------------------------------------------------------------------
 
 
-class _Foresight(Metric):
+class _Likelihood(Metric):
     """What a language model makes of a text. `said`: nats of each example, −log p of all that it had to
-    foresee.
+    predict.
 
     `meant`: characters and words of each example (`units_of`), whatever the model's own tokens are, so that
     models with different tokens compare; a third column, where it is needed, has the pieces. Counts: nats,
@@ -215,7 +215,7 @@ class _Foresight(Metric):
         return np.concatenate([said[:, None], meant], axis=1).astype(np.float64)
 
 
-class BitsPerCharacter(_Foresight):
+class BitsPerCharacter(_Likelihood):
     """log₂ 1/p, divided by the number of characters."""
 
     name, title, unit = "bpc", "bits per character", "bits per character, spaces and line ends included"
@@ -224,7 +224,7 @@ class BitsPerCharacter(_Foresight):
         return np.asarray(share(counts[..., 0], counts[..., 1]) / np.log(2))
 
 
-class PerplexityPerWord(_Foresight):
+class PerplexityPerWord(_Likelihood):
     """exp(nats / words), words being what stands between white space."""
 
     name, title = "perplexity", "perplexity per word"
@@ -242,7 +242,7 @@ class PerplexityPerWordOrEnd(PerplexityPerWord):
     unit = "perplexity per word between spaces or line end"
 
 
-class PiecePerplexity(_Foresight):
+class PiecePerplexity(_Likelihood):
     """exp(nats / pieces), pieces being the model's own tokens. `meant` has a third column: the pieces of each
     example."""
 
@@ -262,7 +262,7 @@ class PiecePerplexity(_Foresight):
 
 
 class PseudoPiecePerplexity(PiecePerplexity):
-    """exp(nats / pieces), each piece foreseen from those before and after it."""
+    """exp(nats / pieces), each piece predicted from those before and after it."""
 
     name, title = "pseudo_piece_perplexity", "pseudo-perplexity per piece"
     unit = "pseudo-perplexity per piece of the model's own vocabulary, seen from both sides"
@@ -313,8 +313,7 @@ class HiddenAccuracy(_OfPieces):
 
 
 class WrittenLoss(HiddenLoss):
-    """Mean −log p of the pieces that are written, each after the right ones; the mark of the end does not
-    count."""
+    """Mean −log p of the pieces that are written, each after the right ones; EOS does not count."""
 
     unit = "nats per written piece, each after the right ones"
 

@@ -33,7 +33,7 @@ def test_early_attention_is_r9_word_for_word(cell):
     decoder = (
         Attending(width=5, body=body, attend="early", begin="backward").build(read.values.shape[-1], 9).eval()
     )
-    words = torch.tensor([[0, 3, 4, 1], [0, 7, 7, 2]])  # the mark of the start, then w_1 w_2 w_3
+    words = torch.tensor([[0, 3, 4, 1], [0, 7, 7, 2]])  # BOS, then w_1 w_2 w_3
     states, _ = decoder.advance(words, decoder.start(read, 2))
     scores = decoder.answer(states.flatten(0, 1)).scores.unflatten(
         0, states.shape[:2]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from seqlab.decode import DecodeConfig, Hypothesis, Marks, decode
+from seqlab.decode import DecodeConfig, Hypothesis, SpecialIds, decode
 from seqlab.decoders import Attending, Causal
 from seqlab.encoders import Conv, Lstm, Transformer
 from seqlab.nn.positions import Rotary
@@ -22,7 +22,7 @@ from seqlab.parts import Cost, Decoder, DecoderConfig, State
 from seqlab.seq import Seq, mask_of
 
 SYMBOLS, WIDTH = 6, 3
-MARKS = Marks(start=1, end=2, banned=(0, 1))
+MARKS = SpecialIds(start=1, end=2, banned=(0, 1))
 """Ids 0 (padding) and 1 are never written; 3, 4, 5 are words."""
 
 
@@ -140,11 +140,17 @@ def limits(*longest: int) -> Tensor:
 
 def found_by(decoder, memory, longest, prefixes=None, **how) -> list[list[Hypothesis]]:
     """What the settings `how` find, for each row."""
-    marks = how.pop("marks", MARKS)
-    opening = marks.opening(prefixes or [[]] * len(longest))
+    special = how.pop("special", MARKS)
+    opening = special.opening(prefixes or [[]] * len(longest))
     numbers = how.pop("numbers", range(len(longest)))
     return decode(
-        decoder, memory, opening, config=DecodeConfig(**how), marks=marks, longest=longest, numbers=numbers
+        decoder,
+        memory,
+        opening,
+        config=DecodeConfig(**how),
+        special=special,
+        longest=longest,
+        numbers=numbers,
     )
 
 

@@ -25,7 +25,7 @@ from small_decoders import (
 from torch.testing import assert_close
 
 from seqlab.config import build, dump
-from seqlab.decode import DecodeConfig, Marks, by_length, decode_all, stream
+from seqlab.decode import DecodeConfig, SpecialIds, by_length, decode_all, stream
 from seqlab.decode.choose import Best
 from seqlab.decode.sample import Draw, shortlist
 from seqlab.errors import UserError
@@ -172,9 +172,9 @@ def test_a_forced_prefix_is_gone_on_from(name):
 @every_decoder
 def test_with_the_end_banned_every_text_has_the_length_of_its_limit(name):
     decoder, memory = made(name, rows=3)
-    marks = Marks(start=1, end=2, banned=(0, 1, 2))
+    special = SpecialIds(start=1, end=2, banned=(0, 1, 2))
     for beam in (1, 3):
-        found = found_by(decoder, memory, limits(2, 5, 9), beam=beam, n_best=beam, marks=marks)
+        found = found_by(decoder, memory, limits(2, 5, 9), beam=beam, n_best=beam, special=special)
         assert [[len(one.ids) for one in row] for row in found] == [[2] * beam, [5] * beam, [9] * beam]
         assert not any(one.finished for row in found for one in row)
 
@@ -306,7 +306,7 @@ def test_ids_are_drawn_as_often_as_the_formula_says(how, meant):
 @pytest.mark.parametrize(("chance", "id"), [(0.0, 1), (1 - 2**-53, 4)])
 def test_the_first_and_the_last_chance_draw_what_has_a_share(chance, id):
     draw = Draw(DecodeConfig(sample=True), [0], longest=1)
-    draw.chances.fill_(chance)
+    draw.draws.fill_(chance)
     scores = torch.tensor([[[0.0, 0.3, 0.3, 0.0, 0.4, 0.0]]]).log()
     assert draw(scores, torch.zeros(1, 1), torch.zeros(1, dtype=torch.long), 0).ids.item() == id
 
@@ -336,7 +336,7 @@ def test_a_stream_gives_the_same_ids_one_by_one(name, how):
             row_of(memory, row),
             MARKS.opening([[4]]),
             config=DecodeConfig(**how),
-            marks=MARKS,
+            special=MARKS,
             longest=9,
             number=row,
         )
@@ -348,9 +348,9 @@ def test_a_stream_computes_no_further_than_it_is_read():
     fed = []
     advance = decoder.advance
     decoder.advance = lambda ids, state: fed.append(ids.shape[1]) or advance(ids, state)
-    marks = Marks(start=1, end=2, banned=(0, 1, 2))
+    special = SpecialIds(start=1, end=2, banned=(0, 1, 2))
     ids = stream(
-        decoder, None, marks.opening([[3, 3]]), config=DecodeConfig(sample=True), marks=marks, longest=9
+        decoder, None, special.opening([[3, 3]]), config=DecodeConfig(sample=True), special=special, longest=9
     )
     next(ids), next(ids)
     assert fed == [3, 1]  # the opening at once, then the first id

@@ -478,7 +478,7 @@ def test_a_carried_state_makes_a_difference(tmp_path, folder):
 
 @pytest.mark.parametrize(("name", "more"), [("cats", 0), ("lines", 1)])
 def test_a_score_is_the_perplexity_of_its_ids(name, more, request, seqlab):
-    """From log p of the text, by hand; a text that is a row also has an end, which is foreseen, too."""
+    """From log p of the text, by hand; a text that is a row also has an end, which is predicted, too."""
     run = request.getfixturevalue(name)
     text = "the dog sat"
     [logp] = run.score_texts([text])

@@ -1,5 +1,5 @@
-"""Several workers share a step: the gradient is that of one, chance can be repeated, and a resumed run ends
-the same."""
+"""Several workers share a step: the gradient is that of one, random states can be restored, and a resumed run
+ends the same."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_chance_is_the_same_every_time_and_differs_between_steps():
     assert not all(torch.equal(mine, theirs) for mine, theirs in zip(first, later, strict=True))
 
 
-def test_workers_draw_different_chances():
+def test_workers_have_different_random_states():
     workers = Workers(language_model(0.3), 2, seed=0)
     states = workers.random_states()
     assert len(states) == 2 and not torch.equal(states["random.0"], states["random.1"])

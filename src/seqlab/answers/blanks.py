@@ -181,13 +181,13 @@ class BlanksAnswer(FillingAnswer):
         clozes = [self.clozes(text) for text in given]
         rows = [self.row(some) for some in clozes]
 
-        def rank(row: int, blank: int, chances: np.ndarray) -> tuple[Candidate, ...]:
+        def rank(row: int, blank: int, probabilities: np.ndarray) -> tuple[Candidate, ...]:
             fits = [
                 self.tokens.fits(cloze, number)
                 for cloze in clozes[row]
                 for number in range(len(cloze.blanks))
             ]
-            return self.tokens.ranked(chances, fits[blank])
+            return self.tokens.ranked(probabilities, fits[blank])
 
         said = ask(model, rows, rank)
         return [self.answer(some, one, row.cut) for some, one, row in zip(clozes, said, rows, strict=True)]
@@ -222,8 +222,8 @@ class BlanksAnswer(FillingAnswer):
         batch = part.exercise.batch(next(iter(part.exercise.fixed(part.most))))
         answers = batch.places.values
         with torch.no_grad():
-            chances = piece_scores(model(batch).answers["places"]).softmax(dim=-1)
-        score, said = chances.max(dim=-1)
+            probabilities = piece_scores(model(batch).answers["places"]).softmax(dim=-1)
+        score, said = probabilities.max(dim=-1)
         sure = torch.where(said == answers, -1.0, score)
         text = batch.text.values.clone()
         text.view(-1)[batch.places.positions] = answers

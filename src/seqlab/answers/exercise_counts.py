@@ -26,7 +26,7 @@ class ExerciseCounts:
 
     rows: np.ndarray
     nats: np.ndarray
-    """Where every piece of the text is foreseen: the nats of each of the first ones, in their order; else
+    """Where every piece of the text is predicted: the nats of each of the first ones, in their order; else
     empty."""
 
     @property
@@ -59,8 +59,7 @@ BatchAnswers = tuple[Answered, np.ndarray | None]
 
 
 def scored(model: Model, exercise: DocumentExercise, most: int | None) -> ExerciseCounts:
-    """The exercise done by the model, on the first `most` ids of its text; hidden is what chance hides at
-    seed 0."""
+    """The exercise done by the model, on the first `most` ids of its text; hidden is what seed 0 hides."""
 
     def judged(output: Output, batch: Batch) -> tuple[Batch, BatchAnswers]:
         return batch, (answered(output, batch), _argmax(output.answers.get("row")))

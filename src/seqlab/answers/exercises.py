@@ -5,8 +5,8 @@
     each other blank, both-ways    what stands at each position, from all that is around it (SPEC R8), or from
     each side apart (ELMo) denoise             the text itself, from a noisy copy (Lewis et al. 2020)
 
-Chance follows from the seed of the run, the epoch and the row alone, so that neither batch-mates nor resuming
-change it.
+What is random follows from the seed of the run, the epoch and the row alone, so that neither batch-mates nor
+resuming change it.
 """
 
 from __future__ import annotations
@@ -73,24 +73,24 @@ class DocumentExercise(Exercise):
     text: Ragged
     vocabulary: VocabularyFacts
     context: int
-    """Ids that are seen at once, marks included."""
+    """Ids that are seen at once, special tokens included."""
     noises: Noises
 
-    marks = 2
-    """How many of the ids that are seen are marks around the text."""
+    special = 2
+    """How many of the ids that are seen are special tokens around the text."""
 
     @property
     def length(self) -> int:
         return len(self.text.values)
 
     def plan(self, budget: int, seed: int) -> Plan:
-        return Blocks(self.length, self.context - self.marks, budget // self.context, seed)
+        return Blocks(self.length, self.context - self.special, budget // self.context, seed)
 
     def fixed(self, most: int | None) -> Iterator[np.ndarray]:
         """The text from its beginning on, block after block, up to so many ids: to compare models on. A row a
         block."""
         length = self.length if most is None else min(most, self.length)
-        width = self.context - self.marks
+        width = self.context - self.special
         starts = np.arange(0, length, width)
         rows = np.stack([starts, np.minimum(width, length - starts), np.zeros_like(starts)], axis=1)
         for some in in_order(rows[:, WIDTH], INFERENCE_TOKENS):
@@ -102,9 +102,9 @@ class DocumentExercise(Exercise):
 
 
 class Continue(DocumentExercise):
-    """Foresee each id from those before it; [SEP] stands before the first."""
+    """Predict each id from those before it; [SEP] stands before the first."""
 
-    marks = 0
+    special = 0
 
     def batch(self, rows: np.ndarray, seeds: Seeds = FIXED) -> Batch:
         if len(np.unique(rows[:, WIDTH])) == 1:
@@ -126,7 +126,7 @@ class Blanks(DocumentExercise):
         return self.masked(texts, rows[:, START], seeds)
 
     def masked(self, texts: Sequence[np.ndarray], numbers: np.ndarray, seeds: Seeds) -> Batch:
-        """Texts, each with some of its pieces hidden by chance."""
+        """Texts, each with some of its pieces hidden at random."""
         made = [
             self._mask(ids, row_random(*seeds, int(number)))
             for ids, number in zip(texts, numbers, strict=True)
@@ -183,7 +183,7 @@ class PairedBlanks(Blanks):
 class Everywhere(DocumentExercise):
     """Every id of the text has to be found, by a model that is not shown it at its own place."""
 
-    marks = 0
+    special = 0
 
     def batch(self, rows: np.ndarray, seeds: Seeds = FIXED) -> Batch:
         text = padded([self.ids(row) for row in rows])

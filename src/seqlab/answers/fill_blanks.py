@@ -130,12 +130,12 @@ class TokenTexts:
         return left and right
 
     def fits(self, cloze: Cloze, number: int) -> Bool[np.ndarray, " V"]:
-        """Which pieces are listed for a blank: all but marks; for one that stands alone as a word, those that
-        are a word.
+        """Which pieces are listed for a blank: all but special tokens; for one that stands alone as a word,
+        those that are a word.
 
         In a vocabulary of subwords a piece is a word there if it is all letters and digits and brings a space
         just where one stood. What follows the blank begins something new, so that no further piece is needed.
-        Characters are all listed. Where fewer pieces fit than are listed, all but marks do.
+        Characters are all listed. Where fewer pieces fit than are listed, all but special tokens do.
         """
         every = np.arange(self.tokenizer.size) >= FIRST
         if self.letters or not cloze.alone[number]:
@@ -153,11 +153,13 @@ class TokenTexts:
         )
         return told.removeprefix(" ") if self.marked_spaces and not cloze.parts[0] else told
 
-    def ranked(self, chances: Float[np.ndarray, " V"], fits: Bool[np.ndarray, " V"]) -> tuple[Candidate, ...]:
+    def ranked(
+        self, probabilities: Float[np.ndarray, " V"], fits: Bool[np.ndarray, " V"]
+    ) -> tuple[Candidate, ...]:
         """The likeliest of the pieces that fit."""
-        order = np.argsort(np.where(fits, -chances, 1.0), kind="stable")[: min(RANKED, int(fits.sum()))]
+        order = np.argsort(np.where(fits, -probabilities, 1.0), kind="stable")[: min(RANKED, int(fits.sum()))]
         return tuple(
-            Candidate(number, self.shown(number), float(chances[number])) for number in order.tolist()
+            Candidate(number, self.shown(number), float(probabilities[number])) for number in order.tolist()
         )
 
     def shown(self, number: int) -> str:
@@ -170,8 +172,8 @@ class TokenTexts:
 
 @dataclass(frozen=True)
 class Shown:
-    """A row of ids as a model reads it, with its marks; where something is asked for; and what belongs there,
-    if known."""
+    """A row of ids as a model reads it, with its special tokens; where something is asked for; and what
+    belongs there, if known."""
 
     ids: np.ndarray
     places: np.ndarray
@@ -285,9 +287,11 @@ def ask(model: Model, rows: Sequence[Shown], rank: Rank) -> list[Said]:
     """What the model would put at the places of each row, in order."""
     said: dict[int, Said] = {}
     for some, (found, follows) in predicted(model, alike(rows), partial(_batch_of, rows), _chances):
-        chances = iter(found)
+        probabilities = iter(found)
         for number, place in enumerate(some.tolist()):
-            blanks = tuple(rank(place, blank, next(chances)) for blank in range(len(rows[place].places)))
+            blanks = tuple(
+                rank(place, blank, next(probabilities)) for blank in range(len(rows[place].places))
+            )
             said[place] = Said(blanks, None if follows is None else tuple(follows[number]))
     return [said[row] for row in range(len(rows))]
 
@@ -305,12 +309,13 @@ def _chances(output: Output, _: Batch) -> tuple[Float[np.ndarray, "P V"], list[l
     """The probability of each id at each place and, of a model that judges pairs, of each of its two
     answers."""
     row = output.answers.get("row")
-    chances = piece_scores(output.answers["places"]).softmax(dim=-1).cpu().numpy()
-    return chances, None if row is None else row.scores.softmax(dim=-1).tolist()
+    probabilities = piece_scores(output.answers["places"]).softmax(dim=-1).cpu().numpy()
+    return probabilities, None if row is None else row.scores.softmax(dim=-1).tolist()
 
 
 def piece_scores(reply: Reply) -> Float[Tensor, "P V"]:
-    """Scores of all ids at each place, marks at −∞; of two directions, what both together hold likely."""
+    """Scores of all ids at each place, special tokens at −∞; of two directions, what both together hold
+    likely."""
     logs = reply.scores.float()
     logs = logs.log_softmax(dim=-1) if reply.directions == 1 else logs
     marks = torch.arange(logs.shape[1], device=logs.device) < FIRST
@@ -318,8 +323,8 @@ def piece_scores(reply: Reply) -> Float[Tensor, "P V"]:
 
 
 def fill_all(model: Model, tokens: TokenTexts, texts: Sequence[Cloze], room: int) -> list[tuple[Said, int]]:
-    """Candidates for the blanks of texts without marks around them, and how many pieces of each text were
-    left out.
+    """Candidates for the blanks of texts without special tokens around them, and how many pieces of each text
+    were left out.
 
     A model that has never seen a mask fills the blanks from left to right: each is asked for with the best
     pieces in those before it, and without those after it. What stands at a blank itself it does not see.
@@ -330,8 +335,8 @@ def fill_all(model: Model, tokens: TokenTexts, texts: Sequence[Cloze], room: int
         asked = [row for row, text in enumerate(texts) if len(text.blanks) > number]
         rows = [next_blank(cut[row], [best[0].id for best in found[row]]) for row in asked]
 
-        def rank(place: int, _: int, chances: np.ndarray) -> tuple[Candidate, ...]:
-            return tokens.ranked(chances, tokens.fits(texts[asked[place]], number))  # noqa: B023 it is called before they change
+        def rank(place: int, _: int, probabilities: np.ndarray) -> tuple[Candidate, ...]:
+            return tokens.ranked(probabilities, tokens.fits(texts[asked[place]], number))  # noqa: B023 it is called before they change
 
         for row, said in zip(asked, ask(model, rows, rank), strict=True):
             found[row].append(said.blanks[0])

@@ -9,14 +9,14 @@ import torch
 
 from seqlab.data.batches import Rows
 from seqlab.data.tokenizers import BOS, CLS, EOS, MASK, PAD, SEP, SPECIAL, UNK, Tokenizer
-from seqlab.decode import DecodeConfig, Hypothesis, Marks, by_length, decode, decode_all
+from seqlab.decode import DecodeConfig, Hypothesis, SpecialIds, by_length, decode, decode_all
 from seqlab.likelihood import decoder_of
 from seqlab.model import Model, device_of
 from seqlab.parts import Batch
 
 NEVER = (PAD, UNK, SEP, CLS, MASK, BOS)
 """Ids that are never written."""
-MARKS = Marks(start=BOS, end=EOS, banned=NEVER)
+SPECIAL_IDS = SpecialIds(start=BOS, end=EOS, banned=NEVER)
 
 Lengths = Callable[[torch.Tensor], torch.Tensor]
 """How many ids to write at the most, for sources of so many positions (B)."""
@@ -33,10 +33,16 @@ def search_all(
     def one(rows: Sequence[int]) -> list[list[Hypothesis]]:
         batch = batch_of(np.array(rows)).to(device)
         memory = model.encoded(batch)[1]
-        opening = MARKS.opening([[]] * len(rows)).to(device)
+        opening = SPECIAL_IDS.opening([[]] * len(rows)).to(device)
         most = longest(batch.text.lengths)
         return decode(
-            decoder_of(model), memory, opening, config=how, marks=MARKS, longest=most, numbers=list(rows)
+            decoder_of(model),
+            memory,
+            opening,
+            config=how,
+            special=SPECIAL_IDS,
+            longest=most,
+            numbers=list(rows),
         )
 
     return decode_all(by_length(sizes.tolist()), one, how.workers if device.type == "cpu" else 1)

@@ -15,7 +15,7 @@ import torch
 
 from seqlab.answers.searching import NEVER
 from seqlab.data.tokenizers import EOS, SPECIAL, Tokenizer
-from seqlab.decode import DecodeConfig, Hypothesis, Marks, decode, decode_all, stream
+from seqlab.decode import DecodeConfig, Hypothesis, SpecialIds, decode, decode_all, stream
 from seqlab.likelihood import decoder_of
 from seqlab.model import Model, device_of
 
@@ -24,8 +24,7 @@ LONGEST = {"character": 400, "word": 100, "subword": 120}
 ROWS = 64
 """Texts that are continued together."""
 STEP = 1_000_003
-"""Between the numbers that chance starts from before and after a window is begun anew: far more than there
-are texts."""
+"""Between the seeds before and after a window is begun anew: far more than there are texts."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +56,13 @@ class Writer:
     window: int | None
     """Ids that the model can look back on; None: any number."""
 
-    def marks(self, config: DecodeConfig) -> Marks:
+    def special(self, config: DecodeConfig) -> SpecialIds:
         """With repetition ruled out or priced, the end stays possible: at last there may be nothing else to
         write."""
         free = config.no_repeat or config.repetition_penalty > 1
-        return Marks(start=self.start, end=EOS, banned=(*NEVER, EOS) if self.endless and not free else NEVER)
+        return SpecialIds(
+            start=self.start, end=EOS, banned=(*NEVER, EOS) if self.endless and not free else NEVER
+        )
 
     def opened(self, prompt: Sequence[int]) -> list[int]:
         return [
@@ -111,8 +112,10 @@ class Writer:
             opening = torch.tensor([fed[place] for place in batch], device=device)
             limits = torch.tensor([room[place] for place in batch], device=device)
             some = [numbers[place] for place in batch]
-            marks, decoder = self.marks(config), decoder_of(self.model)
-            found = decode(decoder, None, opening, config=config, marks=marks, longest=limits, numbers=some)
+            special, decoder = self.special(config), decoder_of(self.model)
+            found = decode(
+                decoder, None, opening, config=config, special=special, longest=limits, numbers=some
+            )
             return [best[0] for best in found]
 
         return decode_all(_alike(fed), one, config.workers if device.type == "cpu" else 1)
@@ -131,7 +134,7 @@ class Writer:
                 None,
                 opening,
                 config=config,
-                marks=self.marks(config),
+                special=self.special(config),
                 longest=room,
                 number=STEP * part,
             ):

@@ -41,8 +41,8 @@ MODEL: Tree = {
 }
 SHARE = 0.1
 """Of a budget in minutes, what the baseline may take at the most."""
-GRAMS_A_SECOND = 4_000_000
-"""Characters that become n-grams in a second, about."""
+CHARACTERS_A_SECOND = 4_000_000
+"""Characters that are turned into n-grams in a second, about."""
 
 
 class BagOfNGrams(Baseline):
@@ -149,7 +149,7 @@ def worth_it(known: Known, lesson: Lesson) -> bool:
     """Unless the model itself is a bag, or this one would eat up the minutes before the first step."""
     if known.model.input is None or known.model.input.kind == "bag":
         return False
-    seconds = lesson.characters / GRAMS_A_SECOND
+    seconds = lesson.characters / CHARACTERS_A_SECOND
     if lesson.minutes is None or seconds < SHARE * 60.0 * lesson.minutes:
         return True
     lesson.say(

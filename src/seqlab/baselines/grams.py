@@ -108,7 +108,7 @@ def guessed(ngrams: NGrams, exercise: DocumentExercise, most: int | None) -> Exe
 
 
 def gram_answered(ngrams: NGrams, batch: Batch) -> Answered:
-    """The answers of n-grams to a batch. A mark that no text has stands before each row, so that rows do not
+    """The answers of n-grams to a batch. An id that no text has stands before each row, so that rows do not
     mix."""
     written = batch.targets.get("written")
     read = written or batch.inputs["text"]

@@ -4,8 +4,8 @@
     p_n(id | n−1 ids before) = discounted share of this n-gram + left-over weight · p_{n−1}(id | n−2 ids
     before)
 
-and p_0 is uniform over all symbols, so that every id has a chance and the chances add up to 1. Orders below
-the highest count the different ids that an n-gram follows, not how often it stands there.
+and p_0 is uniform over all symbols, so that every id is possible and the probabilities add up to 1. Orders
+below the highest count the different ids that an n-gram follows, not how often it stands there.
 
 An n-gram is known by one exact number, nothing is hashed: its place among the sorted (n−1)-grams for all its
 ids but the last, times the number of symbols, plus its last id. Looking up a text is one binary search an
@@ -106,7 +106,7 @@ class NGrams:
     def nats(self, ids: Integer[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
         """−log p of each id after the ids before it; the first ones have shorter contexts."""
         ids = ids.astype(np.int64)
-        chance = np.full(len(ids), 1 / self.symbols)
+        probability = np.full(len(ids), 1 / self.symbols)
         context = np.zeros(
             len(ids), np.int64
         )  # place of the (n−1)-gram before each id, −1 when unseen or cut off
@@ -114,9 +114,9 @@ class NGrams:
             known = context >= 0
             place = np.where(known, table.find(context * self.symbols + ids), -1)
             seen = np.where(place >= 0, table.share[place], 0.0)
-            chance = seen + np.where(known, table.rest[context], 1.0) * chance
+            probability = seen + np.where(known, table.rest[context], 1.0) * probability
             context = np.concatenate([[-1], place[:-1]])[: len(ids)]
-        return np.asarray(-np.log(chance))
+        return np.asarray(-np.log(probability))
 
     def guesses(self, ids: Integer[np.ndarray, " T"]) -> Int[np.ndarray, " T"]:
         """The likeliest id at each place after the ids before it; the first ones have shorter contexts."""
@@ -140,8 +140,8 @@ class NGrams:
         needed.
         """
         found: list[np.ndarray] = []
-        chances = np.full(1, 1 / self.symbols)  # of the n-grams one shorter than those of a table
-        guess, most = np.zeros(1, np.int64), chances  # of their contexts
+        probabilities = np.full(1, 1 / self.symbols)  # of the n-grams one shorter than those of a table
+        guess, most = np.zeros(1, np.int64), probabilities  # of their contexts
         shorter = np.zeros(1, np.int64)  # for each context of a table: its place without the first id
         for number, table in enumerate(self.orders):
             context, last = np.divmod(table.keys, self.symbols)
@@ -149,14 +149,14 @@ class NGrams:
                 ends = np.zeros(len(last), np.int64)  # all are the empty n-gram, then one id
             else:
                 ends = self.orders[number - 1].find(shorter[context] * self.symbols + last)
-            chances = table.share + table.rest[context] * chances[ends]
-            order = np.lexsort((last, -chances, context))  # the likeliest of each context first
+            probabilities = table.share + table.rest[context] * probabilities[ends]
+            order = np.lexsort((last, -probabilities, context))  # the likeliest of each context first
             places, first = np.unique(context[order], return_index=True)
             below, rest = guess[shorter], table.rest * most[shorter]
             guess, most = below.copy(), rest.copy()
             top = order[first]
-            better = chances[top] >= rest[places]
-            guess[places[better]], most[places[better]] = last[top[better]], chances[top[better]]
+            better = probabilities[top] >= rest[places]
+            guess[places[better]], most[places[better]] = last[top[better]], probabilities[top[better]]
             found.append(guess)
             shorter = ends  # an n-gram is a context of the next table
         return found

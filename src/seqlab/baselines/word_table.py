@@ -32,7 +32,7 @@ LONGEST = 200
 """Pairs with a longer side are left out."""
 ROUNDS = 6
 NOTHING = 0.08
-"""Chance that a target token comes from no source token, before anything is known of it."""
+"""Probability that a target token comes from no source token, before anything is known of it."""
 NEARNESS = 4.0
 """A partner at the other end of the sentence is exp(−4) times as likely as one at the same place."""
 FILE = "word_table.json"
@@ -56,8 +56,8 @@ class WordTable:
         if not some:
             return WordTable({})
         cells = TokenPairs.of(some)
-        chances, _ = learn(cells)
-        return WordTable(cells.best(chances))
+        probabilities, _ = learn(cells)
+        return WordTable(cells.best(probabilities))
 
     def translate(self, tokens: Sequence[str]) -> list[str]:
         """What the tokens become, one by one."""
@@ -122,7 +122,7 @@ class TokenPairs:
     entry: Int[np.ndarray, " X"]
     """Which entry of the table each cell belongs to."""
     weight: Float[np.ndarray, " X"]
-    """Chance of the cell before anything is known of the tokens: adds up to 1 over the cells of a target
+    """Probability of the cell before anything is known of the tokens: adds up to 1 over the cells of a target
     token."""
     starts: Int[np.ndarray, " U"]
     """The first cell of each target token."""
@@ -157,20 +157,20 @@ class TokenPairs:
     def sizes(self) -> Int[np.ndarray, " U"]:
         return np.diff(self.starts, append=len(self.entry))
 
-    def best(self, chances: Float[np.ndarray, " E"]) -> dict[str, str | None]:
+    def best(self, probabilities: Float[np.ndarray, " E"]) -> dict[str, str | None]:
         """What each source token becomes: its likeliest target token, or nothing for those that `_silent`
         names."""
         number, target = np.divmod(self.pair, len(self.targets))
-        order = np.lexsort([target, -chances, number])  # ties go to the token that sorts first
+        order = np.lexsort([target, -probabilities, number])  # ties go to the token that sorts first
         likeliest = order[np.searchsorted(number[order], np.arange(1, len(self.seen)))]
-        silent = self._silent(chances, likeliest)
+        silent = self._silent(probabilities, likeliest)
         return {
             token: None if mute else self.targets[target[entry]]
             for token, entry, mute in zip(self.sources, likeliest, silent, strict=True)
         }
 
     def _silent(
-        self, chances: Float[np.ndarray, " E"], likeliest: Int[np.ndarray, " R"]
+        self, probabilities: Float[np.ndarray, " E"], likeliest: Int[np.ndarray, " R"]
     ) -> Bool[np.ndarray, " R"]:
         """Which source tokens become nothing more often than their likeliest target token.
 
@@ -178,9 +178,11 @@ class TokenPairs:
         lengths agree.
         """
         seen = self.seen[1:]
-        expected, _ = expect(self, chances)
+        expected, _ = expect(self, probabilities)
         partners = np.bincount(self.pair // len(self.targets), expected)[1:] / seen  # of each occurrence
-        gain = 1 - partners - partners * chances[likeliest]  # chance of nothing over that of the token
+        gain = (
+            1 - partners - partners * probabilities[likeliest]
+        )  # probability of nothing over that of the token
         order = np.argsort(-gain, kind="stable")
         fits = np.cumsum(seen[order]) <= seen.sum() - len(self.starts)
         silent = np.zeros(len(seen), bool)
@@ -188,9 +190,11 @@ class TokenPairs:
         return silent
 
 
-def expect(cells: TokenPairs, chances: Float[np.ndarray, " E"]) -> tuple[Float[np.ndarray, " E"], float]:
+def expect(
+    cells: TokenPairs, probabilities: Float[np.ndarray, " E"]
+) -> tuple[Float[np.ndarray, " E"], float]:
     """How often each entry is used if the table is right, and the log-likelihood of all target tokens."""
-    joint = cells.weight * chances[cells.entry]
+    joint = cells.weight * probabilities[cells.entry]
     whole = np.add.reduceat(joint, cells.starts)  # of each target token
     joint /= np.repeat(whole, cells.sizes)
     return np.bincount(cells.entry, joint, len(cells.pair)), float(np.log(whole).sum())
@@ -200,13 +204,13 @@ def learn(cells: TokenPairs, rounds: int = ROUNDS) -> tuple[Float[np.ndarray, " 
     """p(target token | source token) of each entry, and the log-likelihood before each round, which never
     falls."""
     number = cells.pair // len(cells.targets)
-    chances = 1 / np.bincount(number)[number]
+    probabilities = 1 / np.bincount(number)[number]
     history = []
     for _ in range(rounds):
-        expected, likelihood = expect(cells, chances)
-        chances = expected / np.bincount(number, expected)[number]
+        expected, likelihood = expect(cells, probabilities)
+        probabilities = expected / np.bincount(number, expected)[number]
         history.append(likelihood)
-    return chances, history
+    return probabilities, history
 
 
 def _sample(pairs: Iterable[SentencePair]) -> list[SentencePair]:

@@ -1,8 +1,8 @@
 """What is hidden from a model so that it learns to find it again: masked pieces, spans, deletions, shuffled
 sentences.
 
-All functions take ids and a random generator, and change nothing in place. Ids below `FIRST` are marks, which
-stay.
+All functions take ids and a random generator, and change nothing in place. Ids below `FIRST` are special
+tokens, which stay.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Noise = Literal["mask", "infill", "delete", "permute"]
 
 
 def row_random(seed: int, epoch: int, row: int) -> np.random.Generator:
-    """Chance for one row of one epoch, whatever else is in its batch."""
+    """The random state of one row in one epoch, whatever else is in its batch."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch, row])))
 
 
@@ -47,7 +47,8 @@ def mask(
     symbols: int,
     begins: NDArray[np.bool_] | None = None,
 ) -> Masked:
-    """A share of the pieces, chosen anew at each call; at least one, where there is anything but marks.
+    """A share of the pieces, chosen anew at each call; at least one, where there is anything but special
+    tokens.
 
     begins: True where a word begins; whole words are then chosen.
     """
@@ -93,7 +94,7 @@ def infill(ids: Ids, random: np.random.Generator, *, share: float, span: float) 
     """Spans of Poisson lengths with this mean, about `share` of all pieces, become one [MASK] each.
 
     A span of length 0 is a [MASK] where nothing is missing. Spans neither overlap nor touch, so that each has
-    its own mask. A mark within a span stays after the span's mask.
+    its own mask. A special token within a span stays after the span's mask.
     """
     budget, taken = round(share * len(ids)), 0
     lengths: list[int] = []
@@ -103,7 +104,7 @@ def infill(ids: Ids, random: np.random.Generator, *, share: float, span: float) 
         taken += lengths[-1]
     if not lengths:
         return ids
-    # Between the spans lie the kept pieces: at least one between two spans, the rest dealt out by chance.
+    # Between the spans lie the kept pieces: at least one between two spans, the rest dealt out at random.
     edges = np.sort(
         random.choice(len(ids) - taken + 1, len(lengths), replace=False)
     )  # kept pieces before each span

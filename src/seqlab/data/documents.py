@@ -1,7 +1,7 @@
 """Documents of sentences, as pretraining reads them: where a document ends, where a sentence ends, pairs of
 segments.
 
-In a store the sentences of a document stand one after the other, and the mark [SEP] after the last one. So
+In a store the sentences of a document stand one after the other, and [SEP] after the last one. So
 any stretch of the store's ids is a stretch of text, in which [SEP] says that another document begins.
 """
 
@@ -98,7 +98,7 @@ class SegmentPairs(Plan):
         assert store.outer is not None
         super().__init__(np.full(1, room + 3), budget, seed)
         self.starts = np.asarray(store.offsets, np.int64)
-        """Where each sentence starts; the mark at the end of a document belongs to no segment."""
+        """Where each sentence starts; the [SEP] at the end of a document belongs to no segment."""
         self.outer = np.asarray(store.outer, np.int64)
         self.ids = store.values
         self.room = room
@@ -133,8 +133,8 @@ class SegmentPairs(Plan):
                 first = stop
 
     def _whose(self, cuts: Sequence[SegmentPair], random: np.random.Generator) -> list[int]:
-        """Whose second each stretch has: its own, or, for about half of them, that of another one, which has
-        its."""
+        """For each pair the index of the one whose second segment it gets; about half of them are swapped,
+        two and two."""
         chosen = random.permutation(len(cuts))[: 2 * int(len(cuts) / 4 + random.random())]
         sizes = np.array([self.starts[some.stop] - self.starts[some.middle] for some in cuts], np.int64)
         alone: list[int] = chosen[np.argsort(sizes[chosen], kind="stable")].tolist()
@@ -164,14 +164,14 @@ class SegmentPairs(Plan):
         )
         return not np.array_equal(
             first[first != SEP], second[second != SEP]
-        )  # the mark at a document's end is no part
+        )  # the [SEP] at a document's end is no part
 
     def _row(self, one: SegmentPair, other: SegmentPair) -> tuple[int, int, int, int, int]:
         """The first of one and the second of the other."""
         starts = self.starts
         a, b = int(starts[one.first]), int(starts[other.middle])
         a_size = int(starts[one.middle]) - a
-        ended = other.stop == self.outer[other.document + 1]  # then the mark of that stands before the stop
+        ended = other.stop == self.outer[other.document + 1]  # then its [SEP] stands before the stop
         b_size = int(starts[other.stop]) - b - int(ended)
         keep = min(a_size, max(self.room // 2, self.room - b_size))
         return a + a_size - keep, keep, b, min(b_size, self.room - keep), int(one.middle == other.middle)

@@ -128,7 +128,7 @@ class TokensReading(Reading):
 
     @property
     def _room(self) -> int:
-        """Pieces that are kept beside the marks."""
+        """Tokens that are kept beside the special ones."""
         if self.ends:
             return sys.maxsize
         return max(3, self.config.length - sum(map(len, self._marks)))
@@ -319,7 +319,7 @@ def shares(
 
 
 def _shares_of(first: Sequence[object], second: Sequence[object], most: int) -> tuple[int, int]:
-    """The shares of one pair, beside the mark between its texts."""
+    """The shares of one pair, beside the [SEP] between its texts."""
     one, two = shares(np.array([len(first)]), np.array([len(second)]), most - 1)
     return int(one[0]), int(two[0])
 
@@ -327,7 +327,7 @@ def _shares_of(first: Sequence[object], second: Sequence[object], most: int) -> 
 def join_pairs(
     first: Ragged, second: Ragged, most: int, mark: int = SEP
 ) -> tuple[Ragged, NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of: first, mark, second, each text cut to its share of `most`; and the shares."""
+    """Rows of: first, [SEP], second, each text cut to its share of `most`; and the shares."""
     most1, most2 = shares(first.sizes(), second.sizes(), most - 1)
     offsets = offsets_of(most1 + 1 + most2)
     values = np.full(offsets[-1], mark, np.int64)
@@ -340,7 +340,7 @@ def join_pairs(
 
 
 def _segments(most1: NDArray[np.int64], most2: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0 for the first text and the mark after it, 1 for the second."""
+    """0 for the first text and the [SEP] after it, 1 for the second."""
     lengths = np.stack([most1 + 1, most2], axis=1).ravel()
     return np.repeat(np.tile(np.array([0, 1]), len(most1)), lengths)
 

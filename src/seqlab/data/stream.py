@@ -129,7 +129,7 @@ def keeps_lines(tokenizer: Tokenizer) -> bool:
 def opening_of(tokenizer: Tokenizer) -> int:
     """What stands before the first id of a stream: the end of a line, where lines are kept, else a full stop.
 
-    Both are known from the training text, which a mark of the start would not be: a stream starts only once.
+    Both are known from the training text, which BOS would not be: a stream starts only once.
     """
     for text in ("\n", "."):
         ids = tokenizer.encode([text], empty=True).values

@@ -3,12 +3,12 @@
 from seqlab.decode.many import by_length, decode, decode_all
 from seqlab.decode.sample import sample, stream
 from seqlab.decode.search import search
-from seqlab.decode.settings import DecodeConfig, Hypothesis, Marks
+from seqlab.decode.settings import DecodeConfig, Hypothesis, SpecialIds
 
 __all__ = [
     "DecodeConfig",
     "Hypothesis",
-    "Marks",
+    "SpecialIds",
     "by_length",
     "decode",
     "decode_all",

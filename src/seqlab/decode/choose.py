@@ -1,4 +1,4 @@
-"""Which hypotheses to go on with: the likeliest. (Or one drawn by chance: sample.py.)
+"""Which hypotheses to go on with: the likeliest. (Or one drawn at random: sample.py.)
 
 Axis letters beside the usual ones: a source has W hypotheses, 1 at the start and K afterwards.
 """

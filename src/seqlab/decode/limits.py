@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from seqlab.decode.settings import DecodeConfig, Marks
+from seqlab.decode.settings import DecodeConfig, SpecialIds
 from seqlab.parts import Head
 
 
@@ -15,7 +15,7 @@ def next_scores(
     states: Float[Tensor, "N E"],
     history: Int[Tensor, "N P"],
     config: DecodeConfig,
-    marks: Marks,
+    special: SpecialIds,
 ) -> Float[Tensor, "N V"]:
     """The log-probability of each next id after `history`, -inf where it may not be written.
 
@@ -25,14 +25,16 @@ def next_scores(
     """
     scores: Tensor = answer(states).scores.log_softmax(dim=-1)
     if config.no_repeat or config.repetition_penalty > 1:
-        assert marks.end not in marks.banned, "with the end banned, no_repeat might leave nothing to write"
-        end = scores[:, marks.end].clone()
+        assert special.end not in special.banned, (
+            "with the end banned, no_repeat might leave nothing to write"
+        )
+        end = scores[:, special.end].clone()
         if config.repetition_penalty > 1:
             price_repetition(scores, history, config.repetition_penalty)
         if config.no_repeat:
             forbid_repeats(scores, history, config.no_repeat)
-        scores[:, marks.end] = end
-    for banned in marks.banned:
+        scores[:, special.end] = end
+    for banned in special.banned:
         scores[:, banned] = -torch.inf
     return scores
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from seqlab.decode.sample import sample
 from seqlab.decode.search import search
-from seqlab.decode.settings import DecodeConfig, Hypothesis, Marks
+from seqlab.decode.settings import DecodeConfig, Hypothesis, SpecialIds
 from seqlab.parts import Decoder
 from seqlab.seq import Seq
 
@@ -26,14 +26,16 @@ def decode(
     opening: Int[Tensor, "B P"],
     *,
     config: DecodeConfig,
-    marks: Marks,
+    special: SpecialIds,
     longest: Int[Tensor, " B"],
     numbers: Sequence[int],
 ) -> list[list[Hypothesis]]:
     """One batch, as the settings ask: `search`, or `sample`, which alone needs the rows' numbers."""
     if config.sample:
-        return sample(decoder, memory, opening, config=config, marks=marks, longest=longest, numbers=numbers)
-    return search(decoder, memory, opening, config=config, marks=marks, longest=longest)
+        return sample(
+            decoder, memory, opening, config=config, special=special, longest=longest, numbers=numbers
+        )
+    return search(decoder, memory, opening, config=config, special=special, longest=longest)
 
 
 def by_length(lengths: Sequence[int], rows: int = 64, tokens: int = 16_384) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Writing by chance: temperature, the k likeliest, the likeliest that hold a share p; and text as it is
+"""Sampling: temperature, the k likeliest, the likeliest that hold a share p; and text as it is
 written."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 from seqlab.decode.choose import Best, Choose, Chosen
 from seqlab.decode.limits import next_scores
 from seqlab.decode.search import write
-from seqlab.decode.settings import DecodeConfig, Hypothesis, Marks
+from seqlab.decode.settings import DecodeConfig, Hypothesis, SpecialIds
 from seqlab.parts import Decoder
 from seqlab.seq import Seq
 
@@ -24,17 +24,17 @@ def sample(
     opening: Int[Tensor, "B P"],
     *,
     config: DecodeConfig,
-    marks: Marks,
+    special: SpecialIds,
     longest: Int[Tensor, " B"],
     numbers: Sequence[int],
 ) -> list[list[Hypothesis]]:
-    """One text a row, each id drawn by chance.
+    """One text a row, each id drawn at random.
 
-    `numbers` says which rows these are among all. The chance of a row comes from the seed and its number, so
-    its text is the same in any batch and in any order.
+    `numbers` says which rows these are among all. The random state of a row comes from the seed and its
+    number, so its text is the same in any batch and in any order.
     """
     draw = Draw(config, numbers, int(longest.max()))
-    return write(decoder, memory, opening, config=config, marks=marks, longest=longest, choose=draw)
+    return write(decoder, memory, opening, config=config, special=special, longest=longest, choose=draw)
 
 
 @torch.no_grad()
@@ -44,7 +44,7 @@ def stream(
     opening: Int[Tensor, "1 P"],
     *,
     config: DecodeConfig,
-    marks: Marks,
+    special: SpecialIds,
     longest: int,
     number: int = 0,
 ) -> Iterator[int]:
@@ -56,34 +56,34 @@ def stream(
     fed, state = opening, decoder.start(memory, 1)
     for step in range(longest):
         states, state = decoder.advance(fed, state)
-        scores = next_scores(decoder.answer, states[:, -1], history, config, marks)
+        scores = next_scores(decoder.answer, states[:, -1], history, config, special)
         fed = choose(scores.unsqueeze(1), totals, rows, step).ids
         written = int(fed)
-        if written == marks.end:
+        if written == special.end:
             return
         yield written
         history = torch.cat([history, fed], dim=1)
 
 
 class Draw(Choose):
-    """Choose one continuation by chance."""
+    """Choose one continuation at random."""
 
     def __init__(self, config: DecodeConfig, numbers: Sequence[int], longest: int) -> None:
         self.config = config
-        chances = [np.random.default_rng((config.seed, number)).random(longest) for number in numbers]
-        self.chances = torch.from_numpy(np.stack(chances))  # B L, in [0, 1)
+        draws = [np.random.default_rng((config.seed, number)).random(longest) for number in numbers]
+        self.draws = torch.from_numpy(np.stack(draws))  # B L, in [0, 1)
 
     def __call__(
         self, scores: Float[Tensor, "B W V"], totals: Float[Tensor, "B W"], rows: Int[Tensor, " B"], step: int
     ) -> Chosen:
-        """The id at which the running sum of the probabilities passes the number that chance gave for this
-        row and step."""
+        """The id at which the running sum of the probabilities passes the random number of this row and
+        step."""
         scores = scores.squeeze(1)
         probabilities, ids = shortlist(scores, self.config)
         sums = probabilities.double().cumsum(dim=1)  # B M
-        chance = self.chances.to(scores.device)[rows, step].unsqueeze(1)
+        drawn = self.draws.to(scores.device)[rows, step].unsqueeze(1)
         place = torch.searchsorted(
-            sums, chance * sums[:, -1:], right=True
+            sums, drawn * sums[:, -1:], right=True
         )  # below the sum, and never at a weight of 0
         chosen = ids.gather(1, place)
         return Chosen(totals + scores.gather(1, chosen), torch.zeros_like(chosen), chosen)

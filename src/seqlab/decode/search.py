@@ -13,7 +13,7 @@ from torch import Tensor
 
 from seqlab.decode.choose import Best, Choose, Chosen
 from seqlab.decode.limits import next_scores
-from seqlab.decode.settings import DecodeConfig, Hypothesis, Marks
+from seqlab.decode.settings import DecodeConfig, Hypothesis, SpecialIds
 from seqlab.parts import Decoder
 from seqlab.seq import Seq
 
@@ -28,7 +28,7 @@ def search(
     opening: Int[Tensor, "B P"],
     *,
     config: DecodeConfig,
-    marks: Marks,
+    special: SpecialIds,
     longest: Int[Tensor, " B"],
 ) -> list[list[Hypothesis]]:
     """The n best texts that a beam finds for each row, best first; a beam of one is greedy.
@@ -50,7 +50,7 @@ def search(
     count.
     """
     return write(
-        decoder, memory, opening, config=config, marks=marks, longest=longest, choose=Best(config.beam)
+        decoder, memory, opening, config=config, special=special, longest=longest, choose=Best(config.beam)
     )
 
 
@@ -61,15 +61,15 @@ def write(
     opening: Int[Tensor, "B P"],
     *,
     config: DecodeConfig,
-    marks: Marks,
+    special: SpecialIds,
     longest: Int[Tensor, " B"],
     choose: Choose,
 ) -> list[list[Hypothesis]]:
     """The loop: score, choose, take, advance, until every source is done."""
-    front = Front(opening, longest, config, marks)
+    front = Front(opening, longest, config, special)
     states, state = decoder.advance(opening, decoder.start(memory, len(opening)))
     while True:
-        scores = next_scores(decoder.answer, states[:, -1], front.history.flatten(0, 1), config, marks)
+        scores = next_scores(decoder.answer, states[:, -1], front.history.flatten(0, 1), config, special)
         sources, width = front.totals.shape
         chosen = choose(scores.unflatten(0, (sources, width)), front.totals, front.rows, front.step)
         front.take(chosen)
@@ -91,7 +91,11 @@ class Front:
     """The hypotheses of all sources that are not done, and what has been found so far."""
 
     def __init__(
-        self, opening: Int[Tensor, "B P"], longest: Int[Tensor, " B"], config: DecodeConfig, marks: Marks
+        self,
+        opening: Int[Tensor, "B P"],
+        longest: Int[Tensor, " B"],
+        config: DecodeConfig,
+        special: SpecialIds,
     ) -> None:
         assert int(longest.min()) > 0, "there is at least the end to write"
         sources, device = len(opening), opening.device
@@ -99,7 +103,7 @@ class Front:
             config.beam,
             config.n_best,
             config.length_penalty,
-            marks.end,
+            special.end,
         )
         self.given, self.step = opening.shape[1], 0
         self.finished: list[list[Hypothesis]] = [[] for _ in range(sources)]

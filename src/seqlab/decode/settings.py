@@ -1,4 +1,4 @@
-"""How to decode, the marks that decoding has to know, and what it finds."""
+"""How to decode, the special ids that decoding has to know, and what it finds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Factor = Annotated[float, Ge(1)]
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig:
-    """How a decoder writes: the likeliest text that a search finds, or one drawn by chance."""
+    """How a decoder writes: the likeliest text that a search finds, or one drawn at random."""
 
     beam: Positive = 1
     """Hypotheses that are kept side by side for each source; 1 is greedy."""
@@ -29,7 +29,7 @@ class DecodeConfig:
     n_best: Positive = 1
     """How many hypotheses to give back for each source, best first; at most `beam`."""
     sample: bool = False
-    """Draw each id by chance instead of searching."""
+    """Draw each id at random instead of searching."""
     temperature: PositiveFloat = 1.0
     """With sample: below 1 the likely ids become likelier, above 1 all become more alike."""
     top_k: Positive | None = None
@@ -37,7 +37,8 @@ class DecodeConfig:
     top_p: Mass = 1.0
     """With sample: draw from the fewest likeliest ids that together have this probability (after top_k)."""
     seed: Count = 0
-    """With sample: what the chance starts from. A row has its own chance, whatever else is in its batch."""
+    """With sample: the seed of what is drawn. A row has its own random state, whatever else is in its
+    batch."""
     no_repeat: Count = 0
     """Never write the same run of so many ids twice: 1 is never the same id, 0 is off. What is given before
     counts, too."""
@@ -45,7 +46,7 @@ class DecodeConfig:
     """The log-probability of ids that were written already is multiplied by this (Keskar et al. 2019); 1 is
     off."""
     longest: Positive | None = None
-    """Most ids to write, the mark of the end included. Empty: as longest_factor and longest_extra say."""
+    """Most ids to write, EOS included. Empty: as longest_factor and longest_extra say."""
     longest_factor: NotNegative = 2.0
     """Most ids to write for each id of the source, ..."""
     longest_extra: Positive = 10
@@ -73,7 +74,7 @@ class DecodeConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marks:
+class SpecialIds:
     """The ids that mean something to decoding; a tokenizer knows them."""
 
     start: int

@@ -29,9 +29,9 @@ class WrittenConfig(DecoderConfig):
     bias: bool = False
     """A bias for each symbol of the vocabulary."""
     dropout: Probability = 0.0
-    """Chance of dropping a feature of such a vector while training."""
+    """Probability of dropping a feature of such a vector while training."""
     output_dropout: Probability = 0.0
-    """Chance of dropping a feature of what the vocabulary reads while training."""
+    """Probability of dropping a feature of what the vocabulary reads while training."""
 
 
 @dataclass(frozen=True, kw_only=True)

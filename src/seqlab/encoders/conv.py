@@ -33,7 +33,7 @@ class Conv(EncoderConfig, kind="conv"):
     activation: Activation = "relu"
     """After every layer."""
     dropout: Probability = 0.0
-    """Chance of dropping a feature before each layer but the first while training."""
+    """Probability of dropping a feature before each layer but the first while training."""
     causal: bool = False
     """Look at positions up to t alone, instead of on both sides."""
     residual: bool = False

@@ -29,7 +29,7 @@ class RecurrentConfig(EncoderConfig):
     directions: Literal["forward", "backward", "both"] = "forward"
     """Which way to read; the states of both ways are put side by side."""
     dropout: Probability = 0.0
-    """Chance of dropping a feature between two layers while training."""
+    """Probability of dropping a feature between two layers while training."""
 
     def build(self, width_in: int) -> RecurrentEncoder:
         return RecurrentEncoder(self, width_in)

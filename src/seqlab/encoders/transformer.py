@@ -47,7 +47,7 @@ class Transformer(EncoderConfig, kind="transformer"):
     biases: bool = True
     """Biases in all linear layers and norms."""
     dropout: Probability = 0.1
-    """Chance of dropping a feature of the input and of each block's result while training."""
+    """Probability of dropping a feature of the input and of each block's result while training."""
     local: Positive | None = None
     """Each position sees this many positions, itself included; all when empty."""
     merged_query_key: bool = False

@@ -223,9 +223,7 @@ class RunningField(ReadField):
             kind = f"lines of {TELLING} and more characters" if self.flow == "text" else "rows"
             severity: Severity = "warning" if repeated >= 0.2 else "note"
             told = f"{split.name}: {100 * repeated:.1f} % of the {kind} repeat an earlier one."
-            yield Problem(
-                severity, told, None, "Remove them if that is not meant: a model learns them by heart."
-            )
+            yield Problem(severity, told, None, "Remove them if that is not meant: a model overfits to them.")
 
     def leaks(self, splits: Splits) -> Iterator[Problem]:
         """Of running text: lines of one text that also stand in another; what is held out is a text of its

@@ -21,9 +21,9 @@ class Tokens(InputConfig, kind="tokens"):
     width: Positive = 128
     """Width of the vectors."""
     dropout: Probability = 0.0
-    """Chance of dropping a feature of a vector while training."""
+    """Probability of dropping a feature of a vector while training."""
     word_dropout: Probability = 0.0
-    """Chance of dropping a whole token's vector while training."""
+    """Probability of dropping a whole token's vector while training."""
     scale: PositiveFloat = 0.1
     """Spread of the vectors at the start."""
     segments: Positive | None = None

@@ -26,7 +26,7 @@ class Vectors(InputConfig, kind="vectors"):
     stack: Positive = 1
     """So many neighbouring steps are read as one, side by side: for sequences with many short steps."""
     dropout: Probability = 0.0
-    """Chance of dropping a feature of a vector while training."""
+    """Probability of dropping a feature of a vector while training."""
 
     def build(self, facts: Facts) -> VectorInput:
         return VectorInput(self, facts)

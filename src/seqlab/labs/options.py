@@ -40,8 +40,8 @@ READING = ("data.columns", "data.header", "data.encoding", "data.quotes", "data.
 LETTERS = {"data.tokens.kind": "characters"}
 """The built-in data is words, which are read letter by letter."""
 LETTERS_AT_ONCE, GRAMS_AT_ONCE = 256, 1152
-"""In a batch of the built-in words: letters, marks included, of about twenty words; and for bow grams, of
-about sixty."""
+"""In a batch of the built-in words: letters, special tokens included, of about twenty words; and for bow
+grams, of about sixty."""
 READS = {
     "model.input.width": 64,
     "model.input.scale": 0.125,
@@ -95,13 +95,13 @@ class LabelledRows:
         return hashlib.blake2b(whole.encode(), digest_size=8).hexdigest()
 
     def texts(self) -> list[Cells]:
-        """The texts of the pool without their labels, by chance: of rows that are sorted, neighbours would
+        """The texts of the pool without their labels, shuffled: of rows that are sorted, neighbours would
         tell too much."""
         texts = [text for row in self.pool for text in (row["text"], row.get("text2")) if text]
         return [{"text": text} for text in random.Random(0).sample(texts, len(texts))]
 
     def order(self, seed: int) -> list[Cells]:
-        """The pool by chance, with one row of each label first, so that any beginning that is long enough has
+        """The pool shuffled, with one row of each label first, so that any beginning that is long enough has
         them all."""
         order = random.Random(seed).sample(self.pool, len(self.pool))
         first: dict[str, int] = {}

@@ -75,7 +75,7 @@ def train_all(trials: Sequence[Trial], at_once: int) -> Iterator[Trial]:
                     yield trial
         finally:
             for process in at_work:
-                _close(process)  # which it takes as a wish to save and stop
+                _close(process)  # EOF on its standard input means: save and exit
             for process in at_work:
                 process.wait()
 

@@ -21,7 +21,7 @@ class Linear(HeadConfig, kind="linear"):
     """A linear layer, after hidden layers if wanted."""
 
     dropout: Probability = 0.0
-    """Chance of dropping a feature before each layer while training."""
+    """Probability of dropping a feature before each layer while training."""
     hidden: tuple[Positive, ...] = ()
     """Widths of layers before the last one."""
     activation: Activation = "relu"

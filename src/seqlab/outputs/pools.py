@@ -72,7 +72,7 @@ class Attention(PoolConfig, kind="attention"):
     bias: bool = True
     """A bias in that layer."""
     dropout: Probability = 0.0
-    """Chance of dropping a feature of a state while training."""
+    """Probability of dropping a feature of a state while training."""
 
     def build(self, width_in: int) -> AttentionPool:
         return AttentionPool(self, width_in)
@@ -87,7 +87,7 @@ class Structured(PoolConfig, kind="structured"):
     hidden: Positive = 64
     """Width of the layer that scores each state."""
     dropout: Probability = 0.0
-    """Chance of dropping a feature of a state while training."""
+    """Probability of dropping a feature of a state while training."""
 
     def build(self, width_in: int) -> StructuredPool:
         return StructuredPool(self, width_in)

@@ -38,7 +38,7 @@ class Report:
     metrics: Sequence[Mapping[str, Any]] = ()
     """The rows of metrics.jsonl."""
     keys: Mapping[str, str] = field(default_factory=dict)
-    """What metrics are called there, where it is not valid_ and their name."""
+    """Metric → its key in metrics.jsonl, where that is not valid_<name>."""
     does: Mapping[str, str] = field(default_factory=dict)
     """What baselines do that do not say it by their names."""
     worst: Sequence[Example] = ()

@@ -1,5 +1,5 @@
-"""How fast each layer of a pretrained body learns: frozen, slower the deeper it lies, or let loose one after
-the other."""
+"""How fast each layer of a pretrained body learns: frozen, slower the deeper it lies, or unfrozen one after
+the other (gradual unfreezing)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class TransferConfig:
     """What a run starts from, and how much of it may change."""
 
     start: str = ""
-    """The folder of a trained run whose body is put under this task (--from); empty: all weights are new."""
+    """The folder of a trained run whose body (backbone) is put under this task (--from); empty: all weights
+    are new."""
     parts: Literal["all", "encoder", "decoder"] = "all"
     """What translate takes of it: all that fits, what reads, or what writes."""
     freeze: Count | Literal["all"] = 0
@@ -32,7 +33,8 @@ class TransferConfig:
     """Each layer learns at so much of the rate of the one above it (discriminative rates); 1: all at the
     same."""
     unfreeze: Share = 0.0
-    """Share of the run in which layers are let loose one by one, from the top down; 0: all from the start."""
+    """Gradual unfreezing: the share of the run in which layers begin to learn, one by one from the top; 0:
+    all learn from the start."""
 
 
 @dataclass(frozen=True)
