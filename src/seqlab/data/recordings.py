@@ -72,12 +72,15 @@ class Framing:
         mono = np.asarray(samples, np.float32)
         mono = mono.mean(axis=1) if mono.ndim == 2 else mono
         if not len(mono):
-            raise SoundFault("it has no samples", "Record it anew, or remove the row.")
+            raise SoundFault("the recording has no samples", "Record it anew, or remove the row.")
         if not np.isfinite(mono).all():
-            raise SoundFault("not all of its samples are numbers", "Write it again from its source.")
-        if len(mono) > self.config.longest * rate:
             raise SoundFault(
-                f"it lasts {len(mono) / rate:.1f} seconds, and data.sound.longest is {self.config.longest:g}",
+                "the recording has samples that are no numbers", "Write it again from its source."
+            )
+        if len(mono) > self.config.longest * rate:
+            lasts, most = len(mono) / rate, self.config.longest
+            raise SoundFault(
+                f"the recording lasts {lasts:.1f} seconds, and data.sound.longest is {most:g}",
                 "Cut it into pieces, or raise data.sound.longest.",
             )
         self.rate = self.rate or min(USUAL_RATE, rate)
@@ -87,7 +90,11 @@ class Framing:
 
     def read(self, path: Path) -> Recording:
         """The recording in a file."""
-        return Recording(str(path), self.frames(*read_sound(path)))
+        samples, rate = read_sound(path)
+        try:
+            return Recording(str(path), self.frames(samples, rate))
+        except SoundFault as fault:
+            raise SoundFault(fault.what.replace("the recording", str(path), 1), fault.fix) from None
 
 
 def _resampled(samples: Samples, rate: int, wanted: int) -> Samples:
@@ -265,8 +272,7 @@ class RecordingTable(Table):
                 beside = Path(place.file)
                 heard = self.framing.read(beside if place.line == 0 else beside.parent / cell)
         except SoundFault as fault:
-            named = fault.what.replace("it ", f"{cell} ", 1) if fault.what.startswith("it ") else fault.what
-            return Bad(place, f"{named}.", fault.fix)
+            return Bad(place, f"{fault.what}.", fault.fix)
         return Row(place, {**row.cells, "sound": heard.cell}, record)
 
 

@@ -74,7 +74,7 @@ def mel_filters(bands: int, points: int, rate: int, low: float) -> Float[torch.T
     F + 2 edges lie at equal distances between `low` and rate/2 on the mel scale. The weight of a frequency
     rises from 0 at edge b to 1 at edge b + 1 and falls to 0 at edge b + 2, in a straight line over mels.
     """
-    edges = np.linspace(mel_of(np.array(low)), mel_of(np.array(rate / 2)), bands + 2)
+    edges = np.linspace(mel_of(np.array(float(low))), mel_of(np.array(rate / 2)), bands + 2)
     mels = mel_of(np.arange(points // 2 + 1) * rate / points)
     step = edges[1] - edges[0]
     away = np.abs(mels - edges[1:-1, None]) / step  # F K, from the middle of the band
