@@ -10,7 +10,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from seqlab.data.builtin import sound_rows, write_sound_tables, write_stress_tables, write_words
+from seqlab.data.builtin import (
+    letter_rows,
+    sound_rows,
+    write_letter_files,
+    write_sound_tables,
+    write_stress_tables,
+    write_words,
+)
+from seqlab.data.letters import SILENT
 from seqlab.data.store import cache_folder
 from seqlab.errors import UserError, did_you_mean, one_of
 from seqlab.report.attention import Explanation
@@ -21,6 +29,8 @@ from seqlab.settings import TrainRequest
 from seqlab.training.progress import Progress
 
 MINUTES = 3.0
+LETTER_MINUTES = 1.0
+"""The same for single letters, which are soon learnt."""
 SHOWN = 10
 """Worked examples to print."""
 KNOWN = """
@@ -43,6 +53,7 @@ def run_demo(task: str, started: float) -> None:
         "translate": pronounce,
         "generate": invent,
         "classify": stress,
+        "tag": letters,
     }
     task = task or next(iter(demos))
     if task not in demos:
@@ -169,6 +180,49 @@ def stress(started: float) -> None:
     _end(run, started, f"predict {run.folder} seqlab", f"explain {run.folder} photography --out map.html")
 
 
+def letters(started: float) -> None:
+    """Letters → the sound that each of them writes."""
+    print(
+        "English words, letter by letter: say which sound each letter writes "
+        f"(photo → F {SILENT} OW T OW, where {SILENT} is silent)."
+    )
+    train, valid, test = write_letter_files(_builtin() / "letters")
+    run = _trained(
+        "tag",
+        "bilstm-crf",
+        "runs/demo-letters",
+        started,
+        {
+            "data.train": (str(train),),
+            "data.valid": (str(valid),),
+            "data.test": (str(test),),
+            "model.input": {"kind": "tokens", "width": 64},
+            "model.places.dropout": 0.2,
+            "training.minutes": LETTER_MINUTES,
+        },
+    )
+    known = {word: tags for word, tags in letter_rows() if word in set(words_in(test))}
+    some = _familiar(list(known))
+    print("\nWords that were not in the training data:")
+    for word, answer in zip(some, run.predict([list(word) for word in some]), strict=True):
+        pairs = zip(word, answer.tags, known[word], strict=True)
+        shown = "  ".join(
+            f"{letter}→{tag}" + (f" (not {right})" if tag != right else "") for letter, tag, right in pairs
+        )
+        print(f"  {shown}")
+    word = "photograph"
+    place = run.explain(list(word)).save(run.folder / "letters.html")
+    print(f"\nWhich letters decided what each letter of “{word}” writes is drawn in {place}")
+    spelt = " ".join("seqlab")
+    _end(run, started, f'predict {run.folder} "{spelt}"', f'explain {run.folder} "{spelt}" --out map.html')
+
+
+def words_in(file: Path) -> list[str]:
+    """The words of a file with a letter a line."""
+    blocks = file.read_text(encoding="utf-8").split("\n\n")
+    return ["".join(line.split("\t")[0] for line in block.split("\n")) for block in blocks]
+
+
 def _builtin() -> Path:
     return cache_folder().parent / "builtin"
 
@@ -176,7 +230,7 @@ def _builtin() -> Path:
 def _trained(task: str, preset: str, folder: str, started: float, overrides: dict[str, Any]) -> Run:
     """The run of a demo; its scores are printed."""
     wishes = TrainRequest(
-        task=task, preset=preset, overrides=overrides | {"training.minutes": MINUTES}, where="demo"
+        task=task, preset=preset, overrides={"training.minutes": MINUTES} | overrides, where="demo"
     )
     run = train_anew(wishes, _free(Path(folder)), Progress(), started)
     print(summary(run))

@@ -91,8 +91,8 @@ def find_all(names: Sequence[str]) -> None:
 def stored_preset(request: Request, task: str, preset: str) -> Tree:
     """A preset as settings.json has it: its numbers are the default ones."""
     about = _tasks()[known_task(task, _tasks())]
-    tables = about["presets"]
-    return known_preset(task, preset, tables, request.reads(tables), about["default"])
+    tables, usual = about["presets"], request.usual(about["default"], about["instead"])
+    return known_preset(task, preset, tables, request.reads(tables), usual)
 
 
 def _tasks() -> dict[str, Tree]:

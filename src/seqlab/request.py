@@ -68,6 +68,14 @@ class Request:
             )
         return next((reads for reads, table in tables.items() if self.preset in table), next(iter(tables)))
 
+    def usual(self, default: str, instead: Mapping[str, str]) -> str:
+        """The preset where none is named: the default one, or another where settings of the task call for
+        it."""
+        task = (self.tree or {}).get("task")
+        told = {f"task.{key}": value for key, value in task.items()} if isinstance(task, dict) else {}
+        given = {f"{key}={value}" for key, value in {**told, **dict(self.overrides or {})}.items()}
+        return next((preset for setting, preset in instead.items() if setting in given), default)
+
     @property
     def start(self) -> str:
         """The folder of the run to start from; empty where none is named."""

@@ -62,6 +62,7 @@ def current() -> Tree:
         task: {
             "data_example": kind.data_example,
             "default": kind.default,
+            "instead": dict(kind.instead),
             "presets": {
                 reads: {name: without_numbers(tree) for name, tree in presets.items()}
                 for reads, presets in kind.tables(Size()).items()

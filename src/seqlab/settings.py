@@ -47,7 +47,7 @@ class TrainRequest(Request):
     def _preset(self, task: str, preset: str, size: Size) -> Tree:
         kind = task_class(task)
         tables = kind.tables(size)
-        return known_preset(task, preset, tables, self.reads(tables), kind.default)
+        return known_preset(task, preset, tables, self.reads(tables), self.usual(kind.default, kind.instead))
 
     def depend_on_speed(self, size: Size) -> bool:
         """Whether a speed that is not known yet would make other settings on a slow machine than on a fast
@@ -63,7 +63,7 @@ class TrainRequest(Request):
         if start := settings.transfer.start:
             return f"from-{Path(start).name}"
         if self.preset or self.tree is None:
-            return self.preset or settings.task.default
+            return self.preset or self.usual(settings.task.default, settings.task.instead)
         return (settings.model.encoder or settings.model.decoder or settings.task).kind
 
 

@@ -15,7 +15,8 @@ from jaxtyping import Float, Int, Num
 from seqlab.metrics import MAE, MSE, R2, Accuracy, MacroF1, Metric, share
 from seqlab.spans import Scheme
 
-Rows = Sequence[Num[np.ndarray, " T"]]
+Rows = Sequence[np.ndarray]
+"""T each."""
 
 
 def offsets_of(rows: Rows) -> Int[np.ndarray, " O"]:

@@ -53,6 +53,15 @@ class Case:
 OPINIONS = ("a great film", "it was a dull and boring story. with music", "weak")
 LINES = ("the cat", "the dog sat on the", "a")
 BLANKS = ("the [MASK] sat", "a cat and a dog sat on the [MASK] today.", "the [MASK]")
+SENTENCES = ("the cat", "Anna sat on the mat in Rome. Ben ran", "a")
+SPELLING = {"model.input.words.width": 6, "model.input.inner.width": 4, "model.input.encoder.width": 4}
+READS_TAGS = {
+    "transformer": {f"model.encoder.{name}": value for name, value in BODY.items()},
+    "cnn": {"model.encoder.width": 10, "model.encoder.layers": 1},
+    **{name: {"model.encoder.width": 8} for name in ("rnn", "bilstm", "bilstm-crf")},
+}
+
+
 CASES = {
     "label": Case("classify", "bilstm", "labels", READS, OPINIONS),
     "number": Case("classify", "transformer", "numbers", LAYERS | {"task.target": "number"}, OPINIONS),
@@ -77,12 +86,53 @@ CASES = {
     "blank": Case("pretrain", "blank-bilstm", "text", APART | PIECES, BLANKS),
     "both-ways": Case("pretrain", "elmo", "text", APART | PIECES, BLANKS),
     "denoise": Case("pretrain", "bart", "lines", LAYERS | WRITES | PIECES, BLANKS),
+    **{
+        f"tag {preset}": Case("tag", preset, "spans", SPELLING | READS_TAGS.get(preset, {}), SENTENCES)
+        for preset in ("rnn", "bilstm", "bilstm-crf", "cnn", "transformer")
+    },
+    "tag constrained": Case(
+        "tag",
+        "bilstm-crf",
+        "spans",
+        SPELLING | READS_TAGS["bilstm-crf"] | {"model.places.constrain": True},
+        SENTENCES,
+    ),
+    "tag speech": Case("tag", "bilstm", "speech", SPELLING | READS_TAGS["bilstm"], SENTENCES),
+    "tag pieces": Case(
+        "tag",
+        "transformer",
+        "spans",
+        LAYERS | {"model.input.kind": "tokens", "data.tokens.kind": "bpe", "data.tokens.vocabulary": 300},
+        SENTENCES,
+    ),
+    "tag number": Case(
+        "tag", "bilstm", "each", SPELLING | READS_TAGS["bilstm"] | {"task.target": "number"}, SENTENCES
+    ),
+    "tag angle": Case(
+        "tag", "cnn", "each", SPELLING | READS_TAGS["cnn"] | {"task.target": "angle"}, SENTENCES
+    ),
 }
 
 
 def test_no_task_and_no_objective_is_left_out():
     assert {case.task for case in CASES.values()} == set(task_classes())
     assert set(typing.get_args(ObjectiveName)) <= set(CASES)
+
+
+def tagged(count: int, kind: str) -> str:
+    """Sentences about people and towns, a line a word, with a tag or a number for each."""
+    draw = random.Random(3)
+    blocks = []
+    for _ in range(count):
+        person, town = draw.choice(["Anna Lee", "Ben", "Cleo"]), draw.choice(["Rome", "New York"])
+        words = [("the", "O", "DET"), (draw.choice(["cat", "dog"]), "O", "NOUN"), ("sat", "O", "VERB")]
+        for some, type in ((person, "PER"), (town, "LOC")):
+            words.append((draw.choice(["by", "in"]), "O", "ADP"))
+            words += [(one, f"{'I' if n else 'B'}-{type}", "NOUN") for n, one in enumerate(some.split())]
+        said = {"spans": 1, "speech": 2}
+        rows = [(one[0], one[said[kind]] if kind in said else f"{7.5 * len(one[0])}") for one in words]
+        blocks.append("".join("\t".join(row) + "\n" for row in rows[draw.randrange(3) :]))
+    return "\n".join(blocks)
 
 
 def sentences(count: int, seed: int) -> list[str]:
@@ -111,7 +161,16 @@ def data(tmp_path_factory) -> dict[str, Path]:
         "pairs": write_table(folder / "pairs.csv", turned, ("source", "target")),
         "lines": write_table(folder / "lines.csv", [(line,) for line in sentences(200, 2)], ("text",)),
         "text": text,
+        **{kind: write_text(folder / f"{kind}.conll", tagged(160, kind)) for kind in TAGGED},
     }
+
+
+TAGGED = ("spans", "speech", "each")
+
+
+def write_text(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
 
 
 def train(case: Case, data: dict[str, Path], folder: Path) -> Run:

@@ -11,6 +11,7 @@ from seqlab.inputs import Bag, NestedConfig, NestedContextConfig, Tokens
 from seqlab.nn.positions import Learned, NoPositions, Rotary, Sinusoidal
 from seqlab.outputs import (
     Attention,
+    Crf,
     Direct,
     First,
     Last,
@@ -123,6 +124,8 @@ HEADS: dict[str, HeadConfig] = {
     "linear no bias": Linear(bias=False, dropout=0.2),
     "linear hidden": Linear(hidden=(7, 5), activation="tanh"),
     "direct": Direct(),
+    "crf": Crf(),
+    "crf constrained": Crf(constrain=True, hidden=(7,)),
     "vocabulary": Vocabulary(tied=False),
     "vocabulary linear": Vocabulary(tied=False, transform="linear", bias=False),
     "vocabulary halves": Vocabulary(tied=False, transform="linear", halves=True),

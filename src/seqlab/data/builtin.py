@@ -11,10 +11,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from seqlab.data.letters import align
 from seqlab.errors import UserError
 
 LEAST = 400
 """Words a stress pattern must have to be one of the labels."""
+LETTERS = range(3, 13)
+"""How many letters a word has whose letters are tagged with their sounds, ..."""
+SHARE = 0.25
+"""... and how many of these words are taken: enough for a model of a minute."""
+COMMON = 40
+"""How often something must be written by a letter to be one of the tags."""
 
 
 def entries() -> Iterator[tuple[str, str]]:
@@ -48,6 +55,32 @@ def sound_rows() -> list[tuple[str, str]]:
     return list(dict.fromkeys((word, re.sub(r"\d", "", sounds)) for word, sounds in entries()))
 
 
+def letter_rows() -> list[tuple[str, list[str]]]:
+    """(word, what each letter writes) for some words, as first pronounced: photo → F · OW T OW."""
+    rows: dict[str, list[str]] = {}
+    for word, sounds in sound_rows():
+        if len(word) in LETTERS and _hash(word)[1] < 256 * SHARE:
+            rows.setdefault(word, sounds.split())
+    written = align(list(rows), list(rows.values()))
+    counts = Counter(tag for tags in written for tag in tags)
+    found = zip(rows, written, strict=True)
+    return [(word, tags) for word, tags in found if tags and all(counts[tag] >= COMMON for tag in tags)]
+
+
+def write_letter_files(folder: Path) -> tuple[Path, Path, Path]:
+    """train.conll, valid.conll and test.conll, a letter a line with what it writes: 90, 4 and 6 of a
+    hundred, by hash of the word."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = folder / "train.conll", folder / "valid.conll", folder / "test.conll"
+    parts: tuple[list[str], ...] = ([], [], [])
+    for word, tags in letter_rows():
+        lines = (f"{letter}\t{tag}\n" for letter, tag in zip(word, tags, strict=True))
+        parts[_part(word, (0.9, 0.94))].append("".join(lines))
+    for path, some in zip(paths, parts, strict=True):
+        path.write_text("\n".join(some), encoding="utf-8")
+    return paths
+
+
 def write_stress_tables(folder: Path) -> tuple[Path, Path, Path]:
     """train.csv, valid.csv and test.csv with columns text and label: 80, 10 and 10 of a hundred, by hash of
     the word."""
@@ -78,12 +111,21 @@ def _write_tables(
     paths = folder / "train.csv", folder / "valid.csv", folder / "test.csv"
     tables: tuple[list[tuple[str, str]], ...] = ([], [], [])
     for word, said in rows:
-        place = hashlib.blake2b(word.encode(), digest_size=8).digest()[0] / 256
-        tables[(place >= ends[0]) + (place >= ends[1])].append((word, said))
+        tables[_part(word, ends)].append((word, said))
     for path, some in zip(paths, tables, strict=True):
         with path.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([columns, *some])
     return paths
+
+
+def _hash(word: str) -> bytes:
+    return hashlib.blake2b(word.encode(), digest_size=8).digest()
+
+
+def _part(word: str, ends: tuple[float, float]) -> int:
+    """0, 1 or 2, by where the hash of a word lies from 0 to 1."""
+    place = _hash(word)[0] / 256
+    return (place >= ends[0]) + (place >= ends[1])
 
 
 def _dictionary() -> Path:

@@ -2,8 +2,8 @@
 
 A block of lines becomes a row whose cells are lists. Lines with `#` before a sentence are comments, and a
 line -DOCSTART- begins a document. In CoNLL-U the ten columns have names; a token of several words (3-4) and
-an empty node (5.1) are no words. The columns of other files are called 1, 2, ..., unless a first comment
-`# global.columns = FORM NER` names them.
+an empty node (5.1) are no words. The columns of other files are called column1, column2, ..., unless a first
+comment `# global.columns = FORM NER` names them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ NAMES = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS
 LINES = "lines"
 """Beside the roles in the cells of a block: the line that each of its values stands on."""
 DOCUMENT = "-DOCSTART-"
+COLUMN = "column"
+"""What a column without a name is called, before its number."""
 GIVEN = re.compile(r"#\s*global\.columns\s*=\s*(.+)")
 NUMBER = re.compile(r"\d+")
 NO_WORD = re.compile(r"\d+[-.]\d+")
@@ -141,7 +143,7 @@ def _columns(name: str, lines: Numbered) -> list[str]:
         elif len(cells) == len(NAMES) and NUMBER.match(cells[0]):
             return NAMES
         else:
-            return [str(number + 1) for number in range(len(cells))]
+            return [f"{COLUMN}{number}" for number in range(1, len(cells) + 1)]
     raise UserError(
         what=f"{name}: this file is empty.",
         why="There is nothing to read.",
@@ -161,7 +163,7 @@ def _usual(role: Role, columns: Sequence[str], first: bool) -> str | None:
     """The column of a role that is not told: by its usual names; without names the tokens come first and
     what is said of them last."""
     lower = [column.lower() for column in columns]
-    if not lower[0].isdigit():
+    if lower[0] != f"{COLUMN}1":
         found = next((name for name in role.usual if name in lower), None)
         return None if found is None else columns[lower.index(found)]
     if first:

@@ -12,7 +12,7 @@ from typing import Any
 
 from seqlab.config import read_yaml
 from seqlab.files import write_text
-from seqlab.report import chart, confusion, html, maps
+from seqlab.report import chart, confusion, forecast, html, maps, overlays, tagged
 from seqlab.report.attention import Explanation
 from seqlab.report.cost import Inspection
 from seqlab.report.evaluate import Score, Scores, duration, number, verdict
@@ -43,6 +43,8 @@ class Report:
     """What baselines do that do not say it by their names."""
     worst: Sequence[Example] = ()
     maps: Sequence[Explanation] = ()
+    pictures: Sequence[str] = ()
+    """HTML of what is drawn of some examples."""
     samples: Sequence[str] = ()
     """What it wrote: a line that tells how, then the text."""
     by_length: Mapping[str, Scores] = field(default_factory=dict)
@@ -124,6 +126,7 @@ def report_html(report: Report) -> str:
     sections = [
         _opening(report),
         _scores(report),
+        _pictures(report.pictures),
         _samples(report.samples),
         _curves(report),
         _length_html(report),
@@ -136,7 +139,10 @@ def report_html(report: Report) -> str:
     ]
     body = "\n".join(part for part in sections if part)
     return html.page(
-        f"{report.title} · seqlab report", body, CSS + confusion.CSS + chart.CSS + maps.CSS, maps.SCRIPT
+        f"{report.title} · seqlab report",
+        body,
+        CSS + confusion.CSS + chart.CSS + tagged.CSS + forecast.CSS + maps.CSS,
+        maps.SCRIPT,
     )
 
 
@@ -297,7 +303,7 @@ def _worst(report: Report) -> str:
     table = report.words.worst
     header = table.header
     cells = [
-        (one.text, *((one.meant, one.said) if table.compares else ()), _worst_score(table, one.score))
+        (_shown(one), *map(_cell, (one.meant, one.said) if table.compares else ()), one.score)
         for one in report.worst
     ]
     last = len(header) - 1
@@ -306,9 +312,9 @@ def _worst(report: Report) -> str:
     )
     rows = "".join(
         "<tr>"
-        + "".join(f'<td class="l text">{escape(html.shortened(cell, 300))}</td>' for cell in row[:-1])
-        + f"<td>{row[-1]}</td></tr>"
-        for row in cells
+        + "".join(f'<td class="l text">{cell}</td>' for cell in row)
+        + f"<td>{_worst_score(table, score)}</td></tr>"
+        for *row, score in cells
     )
     return (
         f'<h2>{table.title}</h2><div class="card"><table class="wide worst{" texts" if table.wide else ""}">'
@@ -317,8 +323,23 @@ def _worst(report: Report) -> str:
     )
 
 
+def _shown(example: Example) -> str:
+    """What was read: a picture; where each word was answered for, with the answers."""
+    if example.picture is not None:
+        return overlays.image_html(example.picture, example.text)
+    return tagged.tagged_html(example.pieces) if example.pieces else _cell(example.text)
+
+
+def _cell(text: str) -> str:
+    return escape(html.shortened(text, 300))
+
+
 def _worst_score(table: WorstTable, score: float) -> str:
     return number(score) if table.digits is None else f"{score:.{table.digits}f}"
+
+
+def _pictures(pictures: Sequence[str]) -> str:
+    return "<h2>Some of them drawn</h2>" + "\n".join(pictures) if pictures else ""
 
 
 def _samples(samples: Sequence[str]) -> str:

@@ -46,6 +46,7 @@ class Tag(TaskConfig, kind="tag"):
     example: ClassVar[str] = "John lives in Paris"
     data_example: ClassVar[str] = "train.conll"
     default: ClassVar[str] = "bilstm-crf"
+    instead: ClassVar = {"task.target=number": "bilstm", "task.target=angle": "bilstm"}
     passes: ClassVar = ((1_000, 40), (3_000, 30), (10_000, 20), (50_000, 8), (200_000, 4), (rules.ENDLESS, 2))
     presets = staticmethod(tag_presets.presets)
 

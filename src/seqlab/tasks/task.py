@@ -87,6 +87,8 @@ class TaskConfig(Variant):
     """A name for a user's file, in advice."""
     default: ClassVar[str]
     """The preset that is trained where none is named."""
+    instead: ClassVar[Mapping[str, str]] = {}
+    """Another such preset for some settings: {"task.target=number": "bilstm"}."""
     published: ClassVar[Mapping[str, int]] = {}
     """Presets of published models, with the symbols of their vocabularies, for `inspect` without data."""
     passes: ClassVar[rules.Steps[float]]
