@@ -89,7 +89,7 @@ def train(
         run = session.train_anew(TrainRequest.of(request), out or None, Progress(), STARTED)
     print(session.summary(run))
     print(f"Done in {duration(time.monotonic() - STARTED)}. The report: {run.folder / 'report.html'}")
-    print(f'Next: seqlab predict {run.folder} "{run.example}"')
+    print(f"Next: seqlab predict {run.folder} {run.ask}")
 
 
 @app.command()

@@ -29,6 +29,8 @@ class Metric(ABC):
     better: ClassVar[Literal["higher", "lower"]] = "higher"
     scale: ClassVar[Literal["share", "hundred", "open"]] = "open"
     """From 0 to 1, from 0 to 100, or without an upper end."""
+    summed: ClassVar[bool] = True
+    """Whether the few lines at the end of a training tell it."""
     watched: ClassVar[bool] = True
     """Whether it is logged at each validation."""
     logged: ClassVar[str] = ""

@@ -95,7 +95,7 @@ class Model(nn.Module):
         )
         self.places = self._places(config, facts) if config.places else None
         memory = self.encoder.width if self.encoder else None
-        self.decoder = config.decoder.build(memory, facts.symbols["written"]) if config.decoder else None
+        self.decoder = config.decoder.build(memory, facts.written) if config.decoder else None
         self.shared = self.decoder is not None and self._share(config.shared, facts.joint)
 
     def _places(self, config: ModelConfig, facts: Facts) -> Head:
@@ -137,7 +137,7 @@ class Model(nn.Module):
     def _share(self, wanted: bool | None, joint: bool) -> bool:
         """Whether what is read and what is written have one matrix now."""
         mine = self.input.embedding if isinstance(self.input, TokenInput) else None
-        theirs = self.decoder.embedding if isinstance(self.decoder, WritingDecoder) else None
+        theirs = self.decoder.table if isinstance(self.decoder, WritingDecoder) else None
         fits = mine is not None and theirs is not None and mine.weight.shape == theirs.weight.shape
         if not (joint and fits if wanted is None else wanted):
             return False

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seqlab.nn.loss import sampled_cross_entropy
+from seqlab.outputs.gaussian import GaussianReply
 from seqlab.outputs.pools import kl_penalty, overlap_penalty
 from seqlab.parts import Batch, Objective, Output, Places, Term, meant
 from seqlab.seq import Seq
@@ -55,7 +56,6 @@ class CrossEntropy(_OverTargets):
 
 
 @dataclass(frozen=True)
-@dataclass(frozen=True)
 class Surprise(_OverTargets):
     """−log p(the labels of a row's places), as the head judges them: place by place, or as one sequence. It
     counts places, so that heads compare."""
@@ -70,16 +70,41 @@ class Surprise(_OverTargets):
         return Term(nats.sum(), self.count(batch))
 
 
+@dataclass(frozen=True)
 class SquaredError(_OverTargets):
-    """−log density of a Gaussian with unit variance, less its constant, times two."""
+    """−log density of a Gaussian with unit variance, less its constant, times two; the mean over the numbers
+    of an example, where it has several."""
 
     reads: str = "row"
     name = "squared error"
 
     def __call__(self, output: Output, batch: Batch) -> Term:
-        scores = output.answers[self.reads].scores
-        total = functional.mse_loss(scores.squeeze(-1), meant(batch.targets[self.reads]), reduction="sum")
-        return Term(total, self.count(batch))
+        scores, wanted = _numbers(output, batch, self.reads)
+        return Term((scores - wanted).square().mean(dim=-1).sum(), self.count(batch))
+
+
+@dataclass(frozen=True)
+class GaussianNats(_OverTargets):
+    """−log density of a Gaussian with a learned variance, less its constant; the mean over the numbers of an
+    example."""
+
+    reads: str = "row"
+    name = "gaussian"
+
+    def __call__(self, output: Output, batch: Batch) -> Term:
+        means, wanted = _numbers(output, batch, self.reads)
+        reply = output.answers[self.reads]
+        assert isinstance(reply, GaussianReply) and reply.log_variance is not None
+        logs = reply.log_variance
+        nats = (logs + (means - wanted).square() * torch.exp(-logs)) / 2
+        return Term(nats.mean(dim=-1).sum(), self.count(batch))
+
+
+def _numbers(output: Output, batch: Batch, reads: str) -> tuple[Float[Tensor, "N C"], Float[Tensor, "N C"]]:
+    """What was said and what was meant, C numbers an example. What a decoder is fed may have more features
+    than it says: what it is told of the future."""
+    scores, wanted = output.answers[reads].scores, meant(batch.targets[reads])
+    return scores, wanted[..., : scores.shape[-1]] if wanted.dim() > 1 else wanted.unsqueeze(-1)
 
 
 SHARPNESS = 20.0

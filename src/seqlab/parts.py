@@ -97,7 +97,7 @@ def meant(target: Target) -> Tensor:
     if isinstance(target, Tensor):
         return target
     ids, mask = target.values[:, 1:], target.mask[:, 1:]
-    return ids.flatten() if mask.device.type == "cpu" and bool(mask.all()) else ids[mask]
+    return ids.flatten(0, 1) if mask.device.type == "cpu" and bool(mask.all()) else ids[mask]
 
 
 @dataclass(frozen=True)
@@ -271,6 +271,22 @@ class Facts:
     channels: int = 1
     """Into how many equal groups the numbers of the answer "row" fall: one for each forecast series."""
 
+    @property
+    def written(self) -> int | Numbers:
+        """What a decoder writes: ids of so many symbols, or numbers."""
+        if "written" in self.features:
+            return Numbers(self.features["written"], self.features.get("beside", 0))
+        return self.symbols["written"]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a decoder writes, where that is no id but a vector of numbers at each step."""
+
+    written: int
+    beside: int = 0
+    """Numbers that it is told of each step before it answers: what is known of the future."""
+
 
 # The roles --------------------------------------------------------------------------------------------------
 
@@ -413,14 +429,18 @@ class HeadConfig(Variant):
     @abstractmethod
     def build(self, width_in: int, outputs: int) -> Head: ...
 
+    def build_with(self, width_in: int, outputs: int, facts: Facts) -> Head:
+        """The same, for heads that need to know more of the data."""
+        return self.build(width_in, outputs)
+
 
 class DecoderConfig(Variant):
     """Settings of a decoder."""
 
     @abstractmethod
-    def build(self, memory: int | None, symbols: int) -> Decoder:
-        """`memory` is the width of what it reads; None: there is nothing to read. `symbols` is how many ids
-        it can write."""
+    def build(self, memory: int | None, written: int | Numbers) -> Decoder:
+        """`memory` is the width of what it reads; None: there is nothing to read. `written` is how many ids
+        it can write, or what numbers."""
 
 
 # Looking inside ---------------------------------------------------------------------------------------------
@@ -428,10 +448,6 @@ class DecoderConfig(Variant):
 
 class Attends(nn.Module):
     """Mixin of every module with attention weights: `tape` is an empty slot that `record` fills.
-
-    def build_with(self, width_in: int, outputs: int, facts: Facts) -> Head:
-        """The same, for heads that need to know more of the data."""
-        return self.build(width_in, outputs)
 
     Empty → the fused kernel. Filled → exact weights (B H Q K) are appended, outputs the same to 1e-5.
     """

@@ -59,7 +59,7 @@ def one_or_many(method: RunMethod) -> RunMethod:
     @wraps(method)
     def answered(run: Run, texts: Given | Sequence[Given], *others: Any, **named: Any) -> Any:
         pair = isinstance(texts, tuple) and len(texts) == 2 and all(isinstance(text, str) for text in texts)
-        if not pair and not isinstance(texts, str):
+        if not pair and not isinstance(texts, str) and hasattr(texts, "__iter__"):
             return method(run, texts, *others, **named)
         [answer] = method(run, [texts], *others, **named)
         return answer
@@ -93,7 +93,9 @@ class Run:
         """How it is asked, scored and shown."""
         settings = self.settings
         known = Known(settings.data, settings.model, settings.decode, self.facts, tuple(self.fields))
-        return self.task.answer(known)
+        answer = self.task.answer(known)
+        answer.load(self.folder)
+        return answer
 
     @cached_property
     def model(self) -> Model:
@@ -113,6 +115,11 @@ class Run:
     def example(self) -> str:
         """Something to paste after a run."""
         return self.answer.example or self.task.example
+
+    @property
+    def ask(self) -> str:
+        """What to type after `seqlab predict RUN`."""
+        return self.answer.ask or f'"{self.example}"'
 
     def history(self) -> list[dict[str, Any]]:
         """What training logged: the lines of metrics.jsonl."""
@@ -170,11 +177,19 @@ class Run:
     def answer_rows(
         self, rows: Iterable[Row], ask: Ask = "answer", settings: Mapping[str, Any] | None = None
     ) -> Iterator[tuple[Row, Prediction]]:
-        """Each row with what is wanted for it, in order, a chunk at a time: files of any size pass
-        through."""
+        """Each row with what is wanted for it, in order, a chunk at a time: files of any size pass through.
+        Where a table has one answer as a whole, the rows of that."""
+        whole = self.answer.rows(self.model, rows, self.decoding(settings)) if ask == "answer" else None
+        if whole is not None:
+            yield from whole
+            return
         for some in chunks(rows, self.answer.together):
             texts = [self.reads.text_of(row.cells) for row in some]
             yield from zip(some, self.answers(ask, texts, settings), strict=True)
+
+    def draw(self, rows: Iterable[Row], path: Path, settings: Mapping[str, Any] | None = None) -> None:
+        """The answer to a table as a picture, .html or .png."""
+        self.answer.draw(self.model, rows, self.decoding(settings), path)
 
     # Scoring ------------------------------------------------------------------------------------------------
 
@@ -251,6 +266,7 @@ class Run:
         fields = self.fields if labelled else self.fields[:1]
         roles = [role for field in fields for role in field.roles(self.facts.columns)]
         told = same_columns(self.data_with(settings), self.facts.columns)
+        told = self.reads.elsewhere(told, settings or ())
         columns = {role.name: told.columns[role.name] for role in roles if role.name in told.columns}
         names = [data] if isinstance(data, str) else list(data)
         told = replace(told, columns=columns)

@@ -285,6 +285,7 @@ class Session:
         """Score the best weights on the test rows (without them on the validation rows) and write everything
         down."""
         run, stores = load(self.folder), self.prepared.stores
+        run.answer.settle(run.model, stores, self.folder)
         split = "test" if "test" in stores else "valid"
         scores, found = run.findings(stores[split])
         facts = self.prepared.facts
@@ -298,6 +299,7 @@ class Session:
             keys={metric.name: metric.key for metric in run.answer.metrics},
             worst=found.worst,
             maps=found.maps,
+            pictures=found.pictures,
             samples=found.samples,
             by_length=found.by_length or {},
             does={baseline.name: baseline.does for baseline in run.baselines},
@@ -322,7 +324,8 @@ def summary(run: Run) -> str:
     """The scores of a finished run beside its baselines, in a few lines."""
     tree = json.loads((run.folder / SCORES).read_text(encoding="utf-8"))
     everyone = {"this model": tree["metrics"], **tree.get("baselines", {})}
-    metrics, words = run.answer.metrics, run.task.words(run.answer)
+    metrics = [metric for metric in run.answer.metrics if metric.summed]
+    words = run.task.words(run.answer)
     what = words.summed or words.scored
     rows = [(f"{tree['split']} ({tree['examples']:,} {what})", *(metric.title for metric in metrics))]
     for who, found in everyone.items():

@@ -91,6 +91,10 @@ def predict_file(
     run = load(folder)
     settings = parse_overrides(words)
     rows = run.rows(source, settings, labelled=False)
+    if output.endswith((".png", ".html")):
+        run.draw(rows, Path(output))
+        print(f"Drawn in {output}")
+        return
     answered = run.answer_rows(rows, ask, settings)
     if output:
         kept = run.reads.kept

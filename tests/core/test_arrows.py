@@ -31,7 +31,7 @@ ALLOWED = {
     "config": {"errors"},
     "seq": set(),
     "folder": {"errors", "config"},
-    "request": {"errors", "config"},
+    "request": {"errors", "config", "data"},
     "rules": {"config"},
     "parts": CORE,
     "nn": PARTS,

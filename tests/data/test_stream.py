@@ -253,7 +253,7 @@ def test_lines_that_are_held_out_and_also_learnt_from_are_told(tmp_path):
     clean = told(tmp_path, train="".join(lines))
     twice = told(tmp_path, train="".join([*lines[:95], *lines[:5]]))
 
-    assert clean.held.sum() == twice.held.sum() == 10 and clean.held[-10:].all()
+    assert clean.parts["valid"].sum() == twice.parts["valid"].sum() == 10 and clean.parts["valid"][-10:].all()
     assert not any("also in train" in problem.what for problem in clean.problems)
     leak = next(problem for problem in twice.problems if "also in train" in problem.what)
     assert str(leak).startswith(f"{tmp_path / 'train.txt'}:96: 50.0 % of the lines of valid")

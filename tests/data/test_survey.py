@@ -37,7 +37,7 @@ def shared(found, one, two):
 def learnt(found):
     """The labels that are known once the training rows were seen, each with its rows."""
     _, label = found.fields
-    label.settle(found.splits, ~found.held)
+    label.settle(found.splits, found.parts["train"])
     return dict(zip(label.facts.labels, label.facts.label_counts, strict=True))
 
 
@@ -91,7 +91,7 @@ def test_the_rows_that_were_looked_at_are_the_good_ones_and_no_file_is_read_agai
     train, valid = ([cells["text"] for cells in found.rows(split)] for split in ("train", "valid"))
 
     assert sorted([*train, *valid]) == sorted(f"text {number}" for number in range(20)) and len(valid) == 2
-    assert np.flatnonzero(found.held).tolist() == [int(text.split()[1]) for text in valid]
+    assert np.flatnonzero(found.parts["valid"]).tolist() == [int(text.split()[1]) for text in valid]
     assert list(found.rows("test")) == [{"text": "z", "label": "0"}]
 
 

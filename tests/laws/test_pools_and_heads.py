@@ -7,6 +7,7 @@ from variants import HEADS, LENGTHS, POOLS, WIDTH, alone, vectors, weighted_sum
 
 from seqlab.errors import UserError
 from seqlab.outputs import Attention, Direct
+from seqlab.outputs.gaussian import GaussianReply
 from seqlab.outputs.pools import AttentionPool
 from seqlab.parts import HeadConfig, Pool, PoolConfig, record
 
@@ -78,9 +79,11 @@ def test_a_context_changes_the_weights_of_an_attention_pool():
 def test_every_parameter_of_a_head_gets_a_gradient_and_is_counted(name):
     torch.manual_seed(0)
     head = HEADS[name].build(3, 3)
-    scores = head(torch.randn(5, 3)).scores
-    assert scores.shape == (5, 3)
-    weighted_sum(scores).backward()
+    reply = head(torch.randn(5, 3))
+    assert reply.scores.shape == (5, 3)
+    logs = reply.log_variance if isinstance(reply, GaussianReply) else torch.zeros(())
+    nats = reply.surprise(torch.tensor([0, 2, 1, 1, 0]), torch.tensor([3, 2]))
+    (weighted_sum(reply.scores) + weighted_sum(logs) + nats.sum()).backward()
     for parameter, tensor in head.named_parameters():
         assert tensor.grad is not None and tensor.grad.abs().max() > 1e-7, parameter
     assert sum(cost.parameters for cost in head.costs(1)) == sum(

@@ -7,13 +7,15 @@ from torch import Tensor
 
 from seqlab.decoders import Attending, Causal
 from seqlab.encoders import BothWays, Conv, Gru, Lstm, NoEncoder, Rnn, Stack, Transformer
-from seqlab.inputs import Bag, NestedConfig, NestedContextConfig, Tokens
+from seqlab.inputs import Bag, NestedConfig, NestedContextConfig, Tokens, Vectors, Window
 from seqlab.nn.positions import Learned, NoPositions, Rotary, Sinusoidal
 from seqlab.outputs import (
     Attention,
+    Channels,
     Crf,
     Direct,
     First,
+    Gaussian,
     Last,
     Linear,
     Max,
@@ -29,7 +31,9 @@ from seqlab.seq import Nested, Seq, mask_of
 WIDTH = 8
 LENGTHS = (3, 1, 40, 7, 18)
 """One row of a single position, and one that local attention reads in three blocks."""
-FACTS = Facts(symbols={"text": 30, "characters": 12, "grams": 50}, outputs={"row": 3})
+FACTS = Facts(
+    symbols={"text": 30, "characters": 12, "grams": 50}, outputs={"row": 3}, features={"values": 3}, window=2
+)
 
 
 def small(**settings: object) -> Transformer:
@@ -92,6 +96,9 @@ POOLS: dict[str, PoolConfig] = {
 INPUTS: dict[str, InputConfig] = {
     "tokens": Tokens(width=6),
     "tokens dropped": Tokens(width=6, dropout=0.2, word_dropout=0.2),
+    "vectors": Vectors(width=6),
+    "vectors stacked": Vectors(width=6, stack=3, dropout=0.2),
+    "window": Window(),
     "bag": Bag(),
     "bag wide": Bag(width=4),
     "nested": NestedConfig(
@@ -126,6 +133,8 @@ HEADS: dict[str, HeadConfig] = {
     "direct": Direct(),
     "crf": Crf(),
     "crf constrained": Crf(constrain=True, hidden=(7,)),
+    "gaussian": Gaussian(),
+    "channels": Channels(),
     "vocabulary": Vocabulary(tied=False),
     "vocabulary linear": Vocabulary(tied=False, transform="linear", bias=False),
     "vocabulary halves": Vocabulary(tied=False, transform="linear", halves=True),
@@ -238,6 +247,13 @@ def batch(config: InputConfig, rows: list[Document]) -> Batch:
     elif config.reads == "characters":
         words = padded([[sum(inner) % 30 for inner in row] for row in rows])
         inputs = {"characters": nested, "text": words}
+    elif config.reads == "values":
+        steps = Seq(torch.sin(flat.values.unsqueeze(-1) * torch.arange(1, 4)), flat.mask)  # B T 3
+        if config.kind == "window":  # all of one length
+            steps = Seq(
+                steps.values[:, :1].repeat(1, FACTS.window, 1), flat.mask[:, :1].repeat(1, FACTS.window)
+            )
+        inputs = {"values": steps}
     elif config.reads == "grams":
         inputs = {"grams": flat, "weights": Seq(flat.values * 0.1, flat.mask)}
     else:

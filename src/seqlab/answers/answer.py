@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds
-from seqlab.data.read import DataConfig
+from seqlab.data.read import DataConfig, Row
 from seqlab.data.store import Store
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
@@ -129,6 +130,8 @@ class Findings:
     worst: Sequence[Example] = ()
     """Where it went most wrong."""
     maps: Sequence[Explanation] = ()
+    pictures: Sequence[str] = ()
+    """HTML of what is drawn of some examples."""
     samples: Sequence[str] = ()
     """What it wrote, with nothing to compare with."""
     by_length: Mapping[str, Scores] | None = None
@@ -164,6 +167,11 @@ class Answer(ABC):
     @abstractmethod
     def example(self) -> str:
         """Something to ask, or empty where the task's own will do."""
+
+    @property
+    def ask(self) -> str:
+        """What to type after `seqlab predict RUN`; empty: an example, in quotes."""
+        return ""
 
     # Learning and scoring -----------------------------------------------------------------------------------
 
@@ -208,6 +216,12 @@ class Answer(ABC):
         """A few words to watch a model learn by; empty where there are none."""
         return ""
 
+    def settle(self, model: Model, stores: Mapping[str, Store], folder: Path) -> None:
+        """Learn what only the trained model tells, and save it in the run folder."""
+
+    def load(self, folder: Path) -> None:
+        """What `settle` saved."""
+
     # Asking -------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -219,6 +233,18 @@ class Answer(ABC):
         self, model: Model, given: Given, how: DecodeConfig, target: str | None = None
     ) -> Explanation:
         """Where the model looked. `target` is explained instead of what the model would write."""
+
+    def rows(
+        self, model: Model, rows: Iterable[Row], how: DecodeConfig
+    ) -> Iterator[tuple[Row, Prediction]] | None:
+        """The rows of an answer to a whole table; None where each row has an answer of its own."""
+        return None
+
+    def draw(self, model: Model, rows: Iterable[Row], how: DecodeConfig, path: Path) -> None:
+        """The answer to a table as a picture, .html or .png."""
+        raise self._cannot(
+            "draws no pictures of its answers", "They are text.", "Write a table: --output answers.csv"
+        )
 
     def stream(self, model: Model, given: str, how: DecodeConfig) -> Iterator[str]:
         """What it writes, piece by piece."""

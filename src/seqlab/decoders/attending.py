@@ -51,8 +51,8 @@ class Attending(WrittenConfig, kind="attending"):
         if self.feeding and self.attend != "late":
             raise ValueError(f"feeding needs attend: late, not {self.attend}.")
 
-    def build(self, memory: int | None, symbols: int) -> AttendingDecoder:
-        return AttendingDecoder(self, memory, symbols)
+    def build(self, memory: int | None, written: int | Numbers) -> AttendingDecoder:
+        return AttendingDecoder(self, memory, written)
 
 
 class MemoryAttention(Attends):
@@ -134,7 +134,7 @@ class MemoryAttention(Attends):
 
 
 class AttendingDecoder(WritingDecoder):
-    """Ids (B U) to states (B U E), from a memory of T slots, of one slot, or of none.
+    """Ids (B U), or numbers (B U F), to states (B U E), from a memory of T slots, of one slot, or of none.
 
     late (Luong et al. 2015): h[t] = body(h[t−1], w_t), v = look(h[t]), and tanh(W [h[t]; v]) is scored.
     Nothing seen is fed back, so a whole target runs on the fused kernels and looks in one batch; with
@@ -144,8 +144,8 @@ class AttendingDecoder(WritingDecoder):
     none: W h[t] is scored. Where there is no memory at all, this is a plain language model.
     """
 
-    def __init__(self, config: Attending, memory: int | None, symbols: int) -> None:
-        super().__init__(config, symbols)
+    def __init__(self, config: Attending, memory: int | None, written: int | Numbers) -> None:
+        super().__init__(config, written)
         self.config: Attending = config
         if isinstance(config.body, Transformer):
             raise UserError(
@@ -270,10 +270,10 @@ class AttendingDecoder(WritingDecoder):
         return answers
 
     def costs(self, length: int) -> list[Cost]:
-        embedding, vocabulary = self.answer_costs(length)
+        embedding, *answer = self.answer_costs(length)
         costs = [embedding, *(cost.below("body") for cost in self.body.costs(length))]
         if self.bridge is not None:
             costs.append(linear_cost("bridge", self.bridge, 1))
         if self.look is not None:
             costs.append(self.look.cost(length))
-        return [*costs, linear_cost("combine", self.combine, length), vocabulary]
+        return [*costs, linear_cost("combine", self.combine, length), *answer]

@@ -3,7 +3,8 @@ decoder."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -13,8 +14,10 @@ from seqlab.config import Positive, Probability
 from seqlab.encoders.transformer import Transformer
 from seqlab.errors import UserError
 from seqlab.nn.layers import Dropout, start_linear
+from seqlab.outputs.gaussian import GaussianHead
+from seqlab.outputs.heads import Linear
 from seqlab.outputs.vocabulary import Symbols
-from seqlab.parts import Cost, Decoder, DecoderConfig, EncoderConfig, Head, State
+from seqlab.parts import Cost, Decoder, DecoderConfig, EncoderConfig, Head, Numbers, State
 from seqlab.seq import Seq
 
 
@@ -32,6 +35,8 @@ class WrittenConfig(DecoderConfig):
     """Probability of dropping a feature of such a vector while training."""
     output_dropout: Probability = 0.0
     """Probability of dropping a feature of what the vocabulary reads while training."""
+    variance: Literal["unit", "learned"] = "unit"
+    """Where numbers are written: whether each has a variance that is learned, too, or a variance of 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,26 +47,39 @@ class Causal(WrittenConfig, kind="causal"):
     """The encoder: transformer, lstm, gru, rnn, conv or a stack of them. It reads from left to right,
     whatever it says."""
 
-    def build(self, memory: int | None, symbols: int) -> CausalDecoder:
-        return CausalDecoder(self, memory, symbols)
+    def build(self, memory: int | None, written: int | Numbers) -> CausalDecoder:
+        return CausalDecoder(self, memory, written)
 
 
 class WritingDecoder(Decoder):
-    """What decoders of ids have in common: the vectors of what has been written, and the vocabulary, which
-    may be theirs."""
+    """What decoders have in common: the vectors of what has been written, and how they answer.
 
-    def __init__(self, config: WrittenConfig, symbols: int) -> None:
+    Ids have a vector each, and a vocabulary, which may be theirs, answers. Numbers go through a linear layer,
+    and normal distributions answer.
+    """
+
+    embedding: nn.Embedding | nn.Linear
+
+    def __init__(self, config: WrittenConfig, written: int | Numbers) -> None:
         super().__init__()
-        self.config = config
-        self.embedding = nn.Embedding(symbols, config.width)
-        nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
+        self.config, self.written = config, written
+        if isinstance(written, Numbers):
+            self.embedding = nn.Linear(written.written + written.beside, config.width)
+            start_linear(self.embedding)
+        else:
+            self.embedding = nn.Embedding(written, config.width)
+            nn.init.normal_(self.embedding.weight, std=config.width**-0.5)
         self.dropout = Dropout(config.dropout)
         self.output_dropout = Dropout(config.output_dropout)
 
     def answer_from(self, width: int) -> None:
-        """Build the vocabulary over states of this width."""
-        config, symbols = self.config, self.embedding.num_embeddings
+        """Build what answers from states of this width."""
+        config = self.config
         assert isinstance(config, WrittenConfig)
+        if isinstance(self.written, Numbers):
+            self.numbers = GaussianHead(Linear(), width, self.written.written, config.variance == "learned")
+            return
+        symbols = self.written
         self.vocabulary = Symbols(config.width if config.tied else width, symbols, bias=config.bias)
         if config.tied:
             self.vocabulary.weight = self.embedding.weight
@@ -71,10 +89,25 @@ class WritingDecoder(Decoder):
             nn.init.zeros_(self.vocabulary.bias)
 
     @property
+    def tied(self) -> bool:
+        """Whether a symbol is said as it is read."""
+        return self.config.tied and not isinstance(self.written, Numbers)
+
+    @property
+    def table(self) -> nn.Embedding | None:
+        """The vectors of ids."""
+        return self.embedding if isinstance(self.embedding, nn.Embedding) else None
+
+    @property
     def answer(self) -> Head:
-        return self.vocabulary
+        return self.numbers if isinstance(self.written, Numbers) else self.vocabulary
 
     def answer_costs(self, length: int) -> list[Cost]:
+        """Of reading what has been written, and of answering."""
+        if isinstance(self.embedding, nn.Linear):
+            read = linear_cost("embedding", self.embedding, length)
+            said = [replace(cost, work=length * cost.work) for cost in self.numbers.costs(length)]
+            return [read, *(cost.below("numbers") for cost in said)]
         config, symbols = self.config, self.embedding.num_embeddings
         width, reads = config.width, self.vocabulary.in_features
         own = 0 if config.tied else symbols * reads
@@ -93,15 +126,16 @@ class WritingDecoder(Decoder):
 
 
 class CausalDecoder(WritingDecoder):
-    """Ids (B U) to states (B U E): embedding → body → vocabulary.
+    """Ids (B U), or numbers (B U F), to states (B U E): embedding → body → vocabulary, or normal
+    distributions.
 
     Without a memory it is a language model, and its `body` is an ordinary causal encoder (SPEC T4). With one,
     the body is a Transformer whose layers look at the memory (Vaswani et al. 2017). A body of another width
     than the vectors is brought to theirs by a linear layer where the vocabulary is tied.
     """
 
-    def __init__(self, config: Causal, memory: int | None, symbols: int) -> None:
-        super().__init__(config, symbols)
+    def __init__(self, config: Causal, memory: int | None, written: int | Numbers) -> None:
+        super().__init__(config, written)
         body = config.body.as_causal()
         if isinstance(body, Transformer):
             self.body = body.build_over(config.width, memory)
@@ -116,7 +150,7 @@ class CausalDecoder(WritingDecoder):
                 why="Only a Transformer body looks at what the encoder has read by itself.",
                 fix="Set model.decoder.kind=attending, or model.decoder.body.kind=transformer.",
             )
-        between = config.tied and self.body.width != config.width
+        between = self.tied and self.body.width != config.width
         self.project = nn.Linear(self.body.width, config.width) if between else nn.Identity()
         if isinstance(self.project, nn.Linear):
             start_linear(self.project)
@@ -130,11 +164,11 @@ class CausalDecoder(WritingDecoder):
         return self.output_dropout(self.project(states)), state
 
     def costs(self, length: int) -> list[Cost]:
-        embedding, vocabulary = self.answer_costs(length)
+        embedding, *answer = self.answer_costs(length)
         costs = [embedding, *(cost.below("body") for cost in self.body.costs(length))]
         if isinstance(self.project, nn.Linear):
             costs.append(linear_cost("project", self.project, length))
-        return [*costs, vocabulary]
+        return [*costs, *answer]
 
 
 def linear_cost(name: str, layer: nn.Linear, length: int) -> Cost:

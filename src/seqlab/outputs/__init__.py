@@ -1,6 +1,8 @@
 """Outputs: pools turn the states of a row into one vector, heads turn vectors into scores."""
 
+from seqlab.outputs.channels import Channels, ChannelsHead
 from seqlab.outputs.crf import Crf, CrfHead
+from seqlab.outputs.gaussian import Gaussian, GaussianHead, GaussianReply
 from seqlab.outputs.heads import Direct, DirectHead, Linear, LinearHead
 from seqlab.outputs.pools import (
     Attention,
@@ -27,12 +29,17 @@ from seqlab.outputs.vocabulary import Vocabulary, VocabularyHead
 __all__ = [
     "Attention",
     "AttentionPool",
+    "Channels",
+    "ChannelsHead",
     "Crf",
     "CrfHead",
     "Direct",
     "DirectHead",
     "First",
     "FirstPool",
+    "Gaussian",
+    "GaussianHead",
+    "GaussianReply",
     "Last",
     "LastPool",
     "Linear",

@@ -29,7 +29,7 @@ class Linear(HeadConfig, kind="linear"):
     bias: bool = True
     """A bias for each score."""
 
-    def build(self, width_in: int, outputs: int) -> LinearHead:
+    def build(self, width_in: int, outputs: int) -> Head:
         return LinearHead(self, width_in, outputs)
 
 

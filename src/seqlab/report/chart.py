@@ -72,7 +72,7 @@ def line_chart(
         )
 
     words = [power_text(tick) if powers else tick_text(tick, y_ticks) for tick in y_ticks]
-    grid = _grid(x_ticks, dict(zip(y_ticks, words, strict=True)), at)
+    grid = grid_of(x_ticks, dict(zip(y_ticks, words, strict=True)), at)
     parts = [grid, f'<text x="{LEFT}" y="{HEIGHT - 4}" class="soft">{escape(across)}</text>']
     legend = WIDTH - RIGHT
     for place, curve in reversed(list(enumerate(curves))):
@@ -95,7 +95,7 @@ def line_chart(
     if best:
         x, y = at(*best)
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" class="best"/>')
-    return _svg(title, HEIGHT, parts)
+    return svg_of(title, HEIGHT, parts)
 
 
 def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None = None) -> str:
@@ -133,7 +133,7 @@ def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None
             f'<text x="{at(max(bar.high, bar.value)) + 8:.1f}" '
             f'y="{middle + 4:.1f}">{bar.shown or f"{bar.value:.3f}"}</text>'
         )
-    return _svg(title, height, parts)
+    return svg_of(title, height, parts)
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -184,7 +184,7 @@ def thinned(points: Sequence[tuple[float, float]], limit: int = 300) -> list[tup
     return [*means, points[-1]]
 
 
-def _grid(
+def grid_of(
     x_ticks: Sequence[float], y_ticks: Mapping[float, str], at: Callable[[float, float], tuple[float, float]]
 ) -> str:
     """Rules with what is written beside them."""
@@ -204,7 +204,7 @@ def _grid(
     return "".join(parts)
 
 
-def _svg(title: str, height: float, parts: Sequence[str]) -> str:
+def svg_of(title: str, height: float, parts: Sequence[str]) -> str:
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title)}" class="chart">'
         f'<text x="0" y="14" font-weight="600">{escape(title)}</text>{"".join(parts)}</svg>'

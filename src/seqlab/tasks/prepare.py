@@ -65,7 +65,7 @@ class Files:
         for split, names in {"train": data.train, "valid": data.valid, "test": data.test}.items():
             if names:
                 like_train = same_columns(data, self.tables["train"].found) if self.tables else data
-                self.tables[split] = self.lead.open(names, like_train, roles)
+                self.tables[split] = self.lead.open(names, self.lead.data_of(split, like_train), roles)
         for field in self.fields:
             field.see_columns(self.tables["train"].found)
         for split, table in self.tables.items():
@@ -107,9 +107,9 @@ class Files:
         return found[0] if found else None
 
     @cached_property
-    def held(self) -> NDArray[np.bool_]:
-        """Training rows that are held out to validate on."""
-        return self.lead.held(self.splits, self.strata)
+    def parts(self) -> dict[str, NDArray[np.bool_]]:
+        """Which rows of the training files are for "train", and which are held out for another split."""
+        return self.lead.parts(self.splits, self.strata)
 
     @property
     def size(self) -> Size:
@@ -176,16 +176,16 @@ class Files:
     def rows(self, split: str) -> Iterator[Cells]:
         """The rows of a split as they were read, joined to examples."""
         if split in self.kept:
-            chosen = ~self.held if split == "train" and self.held.any() else None
+            chosen = self.parts["train"] if split == "train" and not self.parts["train"].all() else None
             return self.lead.gathered(self.kept[split].rows(chosen))
-        return self.lead.gathered(self.kept["train"].rows(self.held))
+        return self.lead.gathered(self.kept["train"].rows(self.parts[split]))
 
     def prepare(self, data: DataConfig, model: ModelConfig, decode: DecodeConfig) -> Prepared:
         """Learn what the training rows tell and write the stores, or find both ready from an earlier run."""
         learnt: dict[str, object] = {}
         for field in self.fields:
             field.set_up(data, model)
-            field.settle(self.splits, ~self.held)
+            field.settle(self.splits, self.parts["train"])
             learnt |= dataclasses.asdict(field.facts)
         names = {
             split: len(table.sources) for split, table in self.tables.items()
@@ -200,7 +200,7 @@ class Files:
         mark = fingerprint(self.digests, tree)
         self._learn(cache_folder().parent / "readings" / mark, learnt)
 
-        splits = [*self.tables, *(["valid"] if self.held.any() else [])]
+        splits = [*self.tables, *(part for part in self.parts if part not in self.tables)]
         stores = {split: cached_store(f"{mark}-{split}", partial(self._write, split)) for split in splits}
         for field in self.fields:
             field.finish(stores)

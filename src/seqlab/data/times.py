@@ -1,0 +1,154 @@
+"""Time stamps: read in the usual ways, counted in regular steps, and written as they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+FORMATS = (
+    "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d", "%Y-%m",
+    "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%d.%m.%Y %H:%M", "%d.%m.%Y", "%Y%m%d",
+)  # fmt: skip
+"""How times are written; a number is a time, too."""
+DAY = 86_400
+MONTH_AT_LEAST = 28 * DAY
+NAMES = {1: "second", 60: "minute", 3600: "hour", DAY: "day", 7 * DAY: "week"}
+
+
+def style_of(cell: str) -> str | None:
+    """The way in which a time is written: a format of strftime, "number", or None where it is no time."""
+    text = cell.strip()
+    for style in FORMATS:
+        if _parsed(text, style) is not None and (style != "%Y%m%d" or len(text) == 8):
+            return style
+    try:
+        float(text)
+    except ValueError:
+        return None
+    return "number"
+
+
+def seconds_of(cell: str, style: str) -> float | None:
+    """Seconds since 1970, or the number itself; None where the cell is not written in this way."""
+    text = cell.strip()
+    if style != "number":
+        return _parsed(text, style)
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _parsed(text: str, style: str) -> float | None:
+    try:
+        return datetime.strptime(text, style).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class Step:
+    """The regular distance between two times."""
+
+    style: str = "number"
+    unit: Literal["seconds", "months", "numbers"] = "numbers"
+    size: float = 1.0
+    """Seconds, months or numbers from one time to the next."""
+
+    def index(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Times counted in steps; whole numbers differ by whole numbers of steps."""
+        counted = _months(times) if self.unit == "months" else times
+        return np.asarray(counted / self.size, np.float64)
+
+    def after(self, time: float, steps: int) -> float:
+        """The time so many steps later."""
+        if self.unit != "months":
+            return time + steps * self.size
+        months = int(_months(np.array([time]))[0]) + round(steps * self.size)
+        day = datetime.fromtimestamp(time, UTC)
+        return day.replace(year=1970 + months // 12, month=months % 12 + 1).timestamp()
+
+    def written(self, time: float) -> str:
+        """A time as it was written in the data."""
+        if self.style == "number":
+            return f"{time:g}" if time != int(time) else str(int(time))
+        return datetime.fromtimestamp(time, UTC).strftime(self.style)
+
+    def __str__(self) -> str:
+        if self.unit == "months":
+            return {1.0: "month", 3.0: "quarter", 12.0: "year"}.get(self.size, f"{self.size:g} months")
+        if self.unit == "numbers":
+            return f"{self.size:g}"
+        if name := NAMES.get(int(self.size)):
+            return name
+        size, name = next((s, n) for s, n in reversed(NAMES.items()) if self.size % s == 0)
+        return f"{self.size / size:g} {name}s"
+
+
+def step_of(times: NDArray[np.float64], style: str) -> Step:
+    """The commonest distance between neighbours; in months where all times stand on one day of a month."""
+    gaps = np.diff(times)
+    gaps = gaps[gaps > 0]
+    if style == "number":
+        return Step(style, "numbers", _commonest(gaps) if len(gaps) else 1.0)
+    if len(gaps) and gaps.min() >= MONTH_AT_LEAST and len(np.unique(_days(times))) == 1:
+        months = np.diff(_months(times))
+        return Step(style, "months", _commonest(months[months > 0]))
+    return Step(style, "seconds", _commonest(gaps) if len(gaps) else float(DAY))
+
+
+def _commonest(gaps: NDArray[np.float64]) -> float:
+    found, counts = np.unique(gaps, return_counts=True)
+    return float(found[counts.argmax()])
+
+
+def _months(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Months since January 1970."""
+    return times.astype("datetime64[s]").astype("datetime64[M]").astype(np.float64)
+
+
+def _days(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Seconds since the month began."""
+    stamps = times.astype("datetime64[s]")
+    return np.asarray((stamps - stamps.astype("datetime64[M]")).astype(np.float64))
+
+
+USUAL_PERIODS = {"second": 60, "minute": 60, "hour": 24, "day": 7, "week": 52, "month": 12, "quarter": 4}
+SEASONAL = 0.2
+"""Correlation with itself one period earlier, from which on a series has a season."""
+
+
+def period_of(series: list[NDArray[np.float64]], step: Step) -> int:
+    """Steps after which the series come again; 1 where they have no season.
+
+    Of a trend's neighbours are alike at any distance, so the differences of neighbours are compared. The
+    calendar's own period wins over one that is found, unless that is clearly better.
+    """
+    usual = USUAL_PERIODS.get(str(step), 0)
+    longest = max((len(one) for one in series), default=0) // 3
+    scores = np.zeros(max(1, min(longest, 400)) + 1)
+    weight = 0.0
+    for one in series:
+        moves = np.diff(one[np.isfinite(one)])
+        moves = moves - moves.mean() if len(moves) else moves
+        power = float((moves**2).sum())
+        if power <= 0 or len(moves) < 6:
+            continue
+        size = 1 << (2 * len(moves)).bit_length()
+        spectrum = np.abs(np.fft.rfft(moves, size)) ** 2
+        found = np.fft.irfft(spectrum, size)[: len(scores)] / power
+        scores[: len(found)] += (
+            len(moves) * found * len(moves) / np.maximum(len(moves) - np.arange(len(found)), 1)
+        )
+        weight += len(moves)
+    scores = scores / max(weight, 1.0)
+    if len(scores) < 3:
+        return 1
+    best = int(scores[2:].argmax()) + 2
+    if 1 < usual < len(scores) and scores[usual] > max(SEASONAL / 2, 0.8 * scores[best]):
+        return usual
+    return best if scores[best] > SEASONAL else 1

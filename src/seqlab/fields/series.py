@@ -1,0 +1,544 @@
+"""Series over time that are forecast: a row a step, in columns side by side or one below the other."""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seqlab.data.cells import Cells
+from seqlab.data.files import Place
+from seqlab.data.numbers import is_number
+from seqlab.data.read import DataConfig, Role, Table
+from seqlab.data.store import Ragged, Store
+from seqlab.data.survey import Look, Problem, Split, Splits, first_of, text_hash
+from seqlab.data.times import Step, period_of, seconds_of, step_of, style_of
+from seqlab.errors import UserError, did_you_mean
+from seqlab.fields.field import DataFacts, Encoded, Given, ReadField
+
+TIME = ("time", "t", "date", "ds", "timestamp", "datetime", "month", "day", "hour", "year", "week")
+SERIES = ("unique_id", "series_id", "item_id", "series")
+LOOKED_AT = 50
+SHARE = 0.1
+"""Of each series, what is held out at its end where nothing else is told."""
+Gaps = Literal["stop", "break"]
+
+
+@dataclass(frozen=True)
+class SeriesFacts:
+    time_column: str = ""
+    series_column: str = ""
+    targets: tuple[str, ...] = ()
+    past: tuple[str, ...] = ()
+    future: tuple[str, ...] = ()
+    step: Step = Step()
+    """The distance from each row to the next."""
+    origin: float = 0.0
+    """The first time of all, from which steps are counted."""
+    series: tuple[str, ...] = ()
+    """Names of the series; one without a name where the table has no column for them."""
+    means: tuple[tuple[float, ...], ...] = ()
+    spreads: tuple[tuple[float, ...], ...] = ()
+    """Of each series and column (targets, past, future) over the training rows."""
+    period: int = 1
+    """Steps after which the series come again; 1: never."""
+    moves: tuple[tuple[float, ...], ...] = ()
+    """Mean absolute change over one period of each series and target in the training rows: MASE is
+    measured by it."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.targets, *self.past, *self.future)
+
+
+class SeriesLook(Look):
+    """All times and numbers of a data set."""
+
+    def __init__(self, facts: SeriesFacts, names: dict[str, int]) -> None:
+        self.facts, self.names = facts, names
+        self._series, self._times = array("q"), array("d")
+        self._numbers = [array("d") for _ in facts.columns]
+
+    def see(self, cells: Cells, mark: int) -> None:
+        name = cells.get("series", "")
+        self._series.append(self.names.setdefault(name, len(self.names)))
+        time = seconds_of(cells["time"], self.facts.step.style) if "time" in cells else None
+        self._times.append(len(self._times) if time is None else time)
+        for column, numbers in zip(self.facts.columns, self._numbers, strict=True):
+            numbers.append(float(cells[column]) if cells[column].strip() else float("nan"))
+        self.characters += len(self._numbers)
+
+    @property
+    def series(self) -> NDArray[np.int64]:
+        return np.array(self._series, np.int64)
+
+    @property
+    def times(self) -> NDArray[np.float64]:
+        return np.array(self._times, np.float64)
+
+    @property
+    def numbers(self) -> NDArray[np.float64]:
+        """Rows × columns; NaN where a cell is empty."""
+        return np.array([np.array(one) for one in self._numbers]).T
+
+
+class SeriesField(ReadField):
+    """Series with regular steps, whole. `window` steps are seen to say the next `horizon`.
+
+    Validation and test rows that are cut off the end of the training file are stored with the `window` steps
+    before them, which are read and never forecast.
+    """
+
+    name = "series"
+    kind = "values"
+    noun = "series"
+    yours = "0.1, 0.4, 0.3"
+    names = ("values",)
+    Facts = SeriesFacts
+    facts: SeriesFacts
+
+    def __init__(
+        self, window: int, horizon: int, targets: tuple[str, ...], past: tuple[str, ...],
+        future: tuple[str, ...], gaps: Gaps, learnt: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.window, self.horizon, self.gaps = window, horizon, gaps
+        self.told = (targets, past, future)
+        self.facts = SeriesFacts()
+        self._names: dict[str, int] = {}
+        self._split: tuple[str, ...] = ()
+
+    # Columns ------------------------------------------------------------------------------------------------
+
+    def roles(self, found: Mapping[str, str] | None = None) -> list[Role]:
+        return []
+
+    def open(self, names: Sequence[str], data: DataConfig, roles: Sequence[Role]) -> Table:
+        self._split = data.split
+        if not self.facts.targets:
+            self.facts = self._found(names, data)
+        told = {role: name for role, name in data.columns.items() if role in ("time", "series")}
+        return Table(names, replace(data, columns=told), self._roles())
+
+    asked = open
+
+    def _roles(self) -> list[Role]:
+        facts = self.facts
+        roles = [Role("time", (facts.time_column,), check=self._no_time)] if facts.time_column else []
+        roles += [Role("series", (facts.series_column,))] if facts.series_column else []
+        whole = self.gaps == "stop"
+        return roles + [
+            Role(
+                column,
+                (column,),
+                required=whole,
+                number=whole,
+                check=None if whole else _number_or_gap(column),
+            )
+            for column in facts.columns
+        ]
+
+    def _no_time(self, cells: Mapping[str, str]) -> tuple[str, str] | None:
+        if seconds_of(cells["time"], self.facts.step.style) is not None:
+            return None
+        how = "a number" if self.facts.step.style == "number" else f"written as {self.facts.step.style}"
+        return f'the time "{cells["time"][:40]}" is not {how}.', "Write all times in one way."
+
+    def _found(self, names: Sequence[str], data: DataConfig) -> SeriesFacts:
+        """Which columns of the first file are times, names and numbers."""
+        table = Table(names, replace(data, columns={}), [])
+        rows = [row.record for row in itertools.islice(table.rows(), LOOKED_AT)]
+        columns = list(rows[0]) if rows else []
+        file = table.sources[0].name
+        series = _column(file, "series", data.columns, columns, SERIES)
+        time = _column(file, "time", data.columns, columns, TIME)
+        if not time:
+            plain = [column for column in columns if column != series]
+            time = next((one for one in plain if all(_is_date(row[one]) for row in rows)), "")
+            if not time and not series and plain and _counts(row[plain[0]] for row in rows):
+                time = plain[0]
+        style = style_of(rows[0][time]) if time else None
+        if time and style is None:
+            raise UserError(
+                what=f'{file}: the time "{rows[0][time][:40]}" in the column "{time}" is not understood.',
+                why="Times tell whether a step is missing, and what the forecast is for.",
+                fix="Write them as 2024-03-01 or 2024-03-01 12:00:00, or as whole numbers.",
+            )
+        targets, past, future = self._numeric(
+            file, rows, [c for c in columns if c not in (time, series)], series
+        )
+        return SeriesFacts(time, series, targets, past, future, Step(style=style or "number"))
+
+    def _numeric(
+        self, file: str, rows: Sequence[Mapping[str, str]], columns: Sequence[str], series: str
+    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """Targets, past and future columns."""
+        for column in itertools.chain(*self.told):
+            if column not in columns:
+                raise UserError(
+                    what=f'{file}: there is no column "{column}".{did_you_mean(column, columns)}',
+                    why=f"The columns are: {', '.join(columns[:30])}",
+                    fix="Mend task.targets, task.past or task.future.",
+                )
+        targets, past, future = self.told
+        if not targets:
+            free = [c for c in columns if c not in (*past, *future)]
+            numeric = [c for c in free if sum(is_number(row[c]) for row in rows) > len(rows) / 2]
+            targets = ("y",) if series and "y" in numeric else tuple(numeric)
+        if not targets:
+            raise UserError(
+                what=f"{file}: no column holds numbers.",
+                why="A forecast is of numbers, one row a step.",
+                fix="Name the column: task.targets=...",
+            )
+        return targets, past, future
+
+    # What is there ------------------------------------------------------------------------------------------
+
+    @property
+    def counted(self) -> str:
+        return "steps"
+
+    def mark(self, cells: Cells) -> int:
+        return text_hash(cells["time"], cells.get("series", "")) if "time" in cells else 0
+
+    def look(self, split: str) -> SeriesLook:
+        return SeriesLook(self.facts, self._names)
+
+    def words(self, split: Split) -> float:
+        return float(self.window)
+
+    def parts(self, splits: Splits, strata: NDArray[np.int64] | None) -> dict[str, NDArray[np.bool_]]:
+        """The end of each series is held out: a tenth, or what data.split says."""
+        train = first_of(splits)
+        look: SeriesLook = train.looks[self.name]
+        wanted = [name for name in ("valid", "test") if name not in splits]
+        if not train.rows or not (self._split or "valid" in wanted):
+            return {"train": np.ones(train.rows, bool)}
+        edges = self._edges(look)
+        parts = {name: np.zeros(train.rows, bool) for name in ("train", *wanted)}
+        for number in range(len(self._names)):
+            rows = np.flatnonzero(look.series == number)
+            order = rows[np.argsort(look.times[rows], kind="stable")]
+            bounds = edges(look.times[order])
+            for name, (start, end) in zip(
+                ("train", "valid", "test"), itertools.pairwise(bounds), strict=False
+            ):
+                if name in parts and end > start:
+                    before = 0 if name == "train" else self.window
+                    parts[name][order[max(0, start - before) : end]] = True
+        return {name: mask for name, mask in parts.items() if name == "train" or mask.any()}
+
+    def _edges(self, look: SeriesLook) -> Any:
+        """Gives, for the times of a series, the rows at which train, valid and test begin, and where all ends."""
+        told = list(self._split)
+        if not told:
+            return lambda times: [0, len(times) - max(1, round(SHARE * len(times))), len(times)]
+        if all(is_number(one) and 0 < float(one) < 1 for one in told):
+            shares = np.array([float(one) for one in told])
+            if len(told) not in (2, 3) or abs(shares.sum() - 1) > 1e-6:
+                raise UserError(
+                    what=f"data.split={','.join(told)}: these are not two or three shares that add up to 1.",
+                    why="They say how much is for training, validation and test, in the order of time.",
+                    fix="For instance: data.split=0.7,0.1,0.2",
+                )
+            sums = np.concatenate([[0.0], np.cumsum(shares)])
+            return lambda times: [round(share * len(times)) for share in sums.tolist()]
+        style = self.facts.step.style
+        days = [seconds_of(one, style) if style == "number" else _any_time(one) for one in told]
+        if len(told) not in (1, 2, 3) or any(day is None for day in days) or days != sorted(days):  # type: ignore[type-var]
+            raise UserError(
+                what=f"data.split={','.join(told)}: these are neither shares nor times in order.",
+                why="Times say when validation begins, when the test begins, and when it ends.",
+                fix="For instance: data.split=2017-06-26,2017-10-24 or data.split=0.7,0.1,0.2",
+            )
+        open_end = len(told) < 3
+        return lambda times: [
+            0,
+            *np.searchsorted(times, np.array(days, float)).tolist(),
+            *([len(times)] if open_end else []),
+        ]
+
+    def too_few(self, splits: Splits, strata: NDArray[np.int64] | None) -> Iterator[Problem]:
+        least = self.window + self.horizon
+        for name, split in splits.items():
+            look: SeriesLook = split.looks[self.name]
+            masks = self.parts(splits, strata) if name == first_of(splits).name else {}
+            for part, chosen in (masks or {name: np.ones(split.rows, bool)}).items():
+                counts = (
+                    np.bincount(look.series[chosen], minlength=1) if chosen.any() else np.zeros(1, np.int64)
+                )
+                enough = counts.max() >= least
+                if not enough:
+                    yield Problem(
+                        "error",
+                        f"{part}: the longest series has {int(counts.max()):,} steps, but one example takes"
+                        f" {least:,}: task.window={self.window} and task.horizon={self.horizon}.",
+                        split.place(0) if split.rows else None,
+                        "Give longer series, or a shorter window or horizon"
+                        + (", or another data.split." if part != name else "."),
+                    )
+
+    def problems(self, splits: Splits) -> Iterator[Problem]:
+        known = set(first_of(splits).looks[self.name].series.tolist())
+        for split in splits.values():
+            look: SeriesLook = split.looks[self.name]
+            if not split.rows:
+                continue
+            step = self._step(first_of(splits).looks[self.name])
+            for number in np.unique(look.series).tolist():
+                name = list(self._names)[number]
+                of = f' of the series "{name}"' if name else ""
+                if number not in known:
+                    row = int(np.flatnonzero(look.series == number)[0])
+                    yield Problem(
+                        "error", f'{split.name}: the series "{name}" is not in the training data.',
+                        split.place(row), "Each series is learnt on a scale of its own: train on it, too.",
+                    )  # fmt: skip
+                yield from self._times(split, look, number, of, step)
+            yield from self._constant(split, look)
+
+    def _times(self, split: Split, look: SeriesLook, number: int, of: str, step: Step) -> Iterator[Problem]:
+        """Times that are out of order, come again, or leave something out."""
+        if not self.facts.time_column:
+            return
+        rows = np.flatnonzero(look.series == number)
+        written = look.times[rows]
+        moves = np.diff(step.index(written))
+        for wrong, what, fix in (
+            (np.diff(written) == 0, "comes twice", "Remove one of the two rows, or name the column that tells"
+             " series apart: data.columns.series=..."),
+            (np.diff(written) < 0, "stands after a later one", "Sort the rows of each series by time."),
+        ):  # fmt: skip
+            for place in np.flatnonzero(wrong)[:1].tolist():
+                row = int(rows[place + 1])
+                told = f"the time {self.facts.step.written(written[place + 1])}{of} {what}."
+                yield Problem("error", told, split.place(row), fix)
+        gaps = np.flatnonzero((moves > 0) & (np.abs(moves - 1) > 1e-6))
+        if len(gaps) and (moves > 0).all():
+            row, many = int(rows[gaps[0] + 1]), len(gaps)
+            missing = f"{moves[gaps[0]] - 1:g}" if moves[gaps[0]] > 1 else "less than one"
+            told = (
+                f"after {self.facts.step.written(written[gaps[0]])}{of} comes"
+                f" {self.facts.step.written(written[gaps[0] + 1])}: {missing} step{'' if missing == '1' else 's'}"
+                f" of a {step} {'is' if missing == '1' else 'are'} left out"
+            )
+            more = f", and there are {many - 1:,} more such gaps." if many > 1 else "."
+            yield Problem(
+                "error" if self.gaps == "stop" else "note", f"{split.name}: {told}{more}", split.place(row),
+                "Fill in the missing rows; or with task.gaps=break no window reaches over a gap.",
+            )  # fmt: skip
+
+    def _constant(self, split: Split, look: SeriesLook) -> Iterator[Problem]:
+        if split.name != "train":
+            return
+        for place, column in enumerate(self.facts.targets):
+            numbers = look.numbers[:, place]
+            if np.nanmax(numbers) == np.nanmin(numbers):
+                yield Problem(
+                    "error", f'"{column}" has the value {numbers[0]:g} at every step.', split.place(0),
+                    "There is nothing to forecast: leave it out of task.targets.",
+                )  # fmt: skip
+
+    def leaks(self, splits: Splits) -> Iterator[Problem]:
+        if self.facts.time_column:
+            yield from super().leaks(splits)
+
+    def found_lines(self, found: Mapping[str, str]) -> list[str]:
+        facts = self.facts
+        parts = [f'time is column "{facts.time_column}"' if facts.time_column else "no times: rows are steps"]
+        parts += [f'series are told apart by "{facts.series_column}"'] if facts.series_column else []
+        for name, columns in (("targets", facts.targets), ("past", facts.past), ("future", facts.future)):
+            if columns:
+                parts.append(f"{name}: {', '.join(columns[:12])}{' ...' if len(columns) > 12 else ''}")
+        return ["columns: " + "; ".join(parts)]
+
+    def lines(self, split: Split) -> list[str]:
+        look: SeriesLook = split.looks[self.name]
+        step = self._step(look)
+        written = self.facts.step.written
+        count = len(np.unique(look.series))
+        series = f"{count:,} series, " if self.facts.series_column else ""
+        lines = [
+            f"  {series}from {written(look.times.min())} to {written(look.times.max())}, step: {step}"
+            if self.facts.time_column
+            else f"  {series}{split.rows:,} steps"
+        ]
+        for column, numbers in list(zip(self.facts.columns, look.numbers.T, strict=True))[:12]:
+            low, half, high = np.nanquantile(numbers, [0, 0.5, 1])
+            lines.append(f"  {column}: from {low:.6g} to {high:.6g}, half up to {half:.6g}")
+        return lines
+
+    def held_line(self, splits: Splits) -> list[str]:
+        """What is held out of the training file."""
+        train = first_of(splits)
+        look: SeriesLook = train.looks[self.name]
+        lines = []
+        for name, mask in self.parts(splits, None).items():
+            if name != "train" and self.facts.time_column:
+                times = look.times[mask]
+                first = (
+                    np.sort(times)[min(self.window, len(times) - 1)]
+                    if not self.facts.series_column
+                    else times.min()
+                )
+                lines.append(f"{name}: held out from {self.facts.step.written(first)} on")
+        return lines
+
+    # Learning -----------------------------------------------------------------------------------------------
+
+    def _step(self, look: SeriesLook) -> Step:
+        if not self.facts.time_column:
+            return Step()
+        first = look.series == look.series[0]
+        return step_of(look.times[first], self.facts.step.style)
+
+    def settle(self, splits: Splits, chosen: NDArray[np.bool_]) -> None:
+        look: SeriesLook = first_of(splits).looks[self.name]
+        step = self._step(look)
+        names = tuple(name for name, number in self._names.items() if number in set(look.series.tolist()))
+        targets = len(self.facts.targets)
+        series = [look.numbers[chosen & (look.series == self._names[name])] for name in names]
+        period = period_of([one[:, place] for one in series for place in range(targets)], step)
+        with np.errstate(all="ignore"):
+            means = [np.nan_to_num(np.nanmean(one, axis=0)) for one in series]
+            spreads = [np.nan_to_num(np.nanstd(one, axis=0)) for one in series]
+            moves = [_moves(one[:, :targets], period) for one in series]
+        self.facts = replace(
+            self.facts, step=step, origin=float(look.times.min()), series=names, period=period,
+            means=tuple(tuple(one.tolist()) for one in means),
+            spreads=tuple(tuple(np.where(one > 1e-12, one, 1.0).tolist()) for one in spreads),
+            moves=tuple(tuple(one.tolist()) for one in moves),
+        )  # fmt: skip
+
+    def settings(self) -> Mapping[str, Any]:
+        return {
+            "window": self.window, "gaps": self.gaps, "columns": self.facts.columns, "split": self._split,
+            "scale": [self.facts.means, self.facts.spreads],
+        }  # fmt: skip
+
+    def length(self, facts: DataFacts) -> float:
+        return float(self.window)
+
+    def amount(self, facts: DataFacts) -> str:
+        return f"{facts.rows['train']:,} training steps"
+
+    # Numbers ------------------------------------------------------------------------------------------------
+
+    def encode(self, rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool) -> Encoded:
+        facts = self.facts
+        numbers = {name: number for number, name in enumerate(facts.series)}
+        for row, cells in enumerate(rows):
+            if cells.get("series", "") not in numbers:
+                where = f"{places[row]}: " if places else ""
+                raise UserError(
+                    what=f'{where}the series "{cells.get("series", "")}" was not in the training data.',
+                    why="Each series is forecast on a scale that was learnt from it.",
+                    fix="Train on it, too, or leave it out.",
+                )
+        series = np.array([numbers[cells.get("series", "")] for cells in rows], np.int64)
+        values = np.array([[_float(cells[column]) for column in facts.columns] for cells in rows], np.float64)
+        scaled = ((values - np.array(facts.means)[series]) / np.array(facts.spreads)[series]).astype(
+            np.float32
+        )
+        arrays: dict[str, NDArray[Any]] = {"series": series}
+        if facts.time_column:
+            times = np.array([seconds_of(cells["time"], facts.step.style) for cells in rows], np.float64)
+            arrays["time"] = np.rint(facts.step.index(times) - facts.step.index(np.array([facts.origin])))
+        return Encoded({"values": Ragged(scaled, np.arange(len(rows) + 1))}, arrays)
+
+    def cells_of(self, given: Given) -> Cells:
+        raise AssertionError("windows are read by their answer")
+
+    def text_of(self, cells: Cells) -> Given:
+        return ""
+
+    def in_units(self, values: NDArray[np.float64], series: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Scaled targets (N ... C) of these series (N) as they stand in the data."""
+        shape = (len(series), *[1] * (values.ndim - 2), len(self.facts.targets))
+        places = slice(0, len(self.facts.targets))
+        mean = np.array(self.facts.means)[series, places].reshape(shape)
+        spread = np.array(self.facts.spreads)[series, places].reshape(shape)
+        return np.asarray(values * spread + mean, np.float64)
+
+
+def _moves(numbers: NDArray[np.float64], period: int) -> NDArray[np.float64]:
+    """Mean absolute change over a period, by column; 1 where nothing moves."""
+    moved = (
+        np.abs(numbers[period:] - numbers[:-period])
+        if len(numbers) > period
+        else np.ones((1, numbers.shape[1]))
+    )
+    mean = np.nan_to_num(np.nanmean(moved, axis=0), nan=1.0)
+    return np.where(mean > 0, mean, 1.0)
+
+
+def _column(
+    file: str, role: str, told: Mapping[str, str], columns: Sequence[str], usual: Sequence[str]
+) -> str:
+    """The column that the user has told, or one of a usual name."""
+    if name := told.get(role):
+        if name not in columns:
+            raise UserError(
+                what=f'{file}: there is no column "{name}".{did_you_mean(name, columns)}',
+                why=f"The columns are: {', '.join(columns[:30])}",
+                fix=f"Mend data.columns.{role}.",
+            )
+        return name
+    by_name = {column.lower(): column for column in columns}
+    return next((by_name[name] for name in usual if name in by_name), "")
+
+
+def _is_date(cell: str) -> bool:
+    return style_of(cell) not in (None, "number")
+
+
+def _counts(cells: Iterable[str]) -> bool:
+    """Whether these are numbers that rise by the same amount from each to the next."""
+    numbers = [float(cell) if is_number(cell) else float("nan") for cell in cells]
+    moves = np.diff(numbers)
+    return len(moves) > 1 and bool((moves > 0).all() and np.allclose(moves, moves[0]))
+
+
+def _any_time(cell: str) -> float | None:
+    style = style_of(cell)
+    return None if style in (None, "number") else seconds_of(cell, str(style))
+
+
+def _number_or_gap(column: str) -> Any:
+    def check(cells: Mapping[str, str]) -> tuple[str, str] | None:
+        cell = cells[column].strip()
+        if not cell or is_number(cell) or cell.lower() in ("nan", "na", "null"):
+            return None
+        return (
+            f'the {column} "{cell[:40]}" is not a number.',
+            "Write a plain number, or leave the cell empty.",
+        )
+
+    return check
+
+
+def _float(cell: str) -> float:
+    return float(cell) if is_number(cell) else float("nan")
+
+
+def windows_of(store: Store, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows of a store in the order of series and time, and the places in it where `length` of them follow
+    each other without a gap."""
+    series = np.asarray(store.arrays["series"])
+    time = np.asarray(store.arrays["time"]) if "time" in store.arrays else np.arange(len(series), dtype=float)
+    if "time" not in store.arrays:
+        order = np.argsort(series, kind="stable")
+        joined = np.diff(series[order]) == 0
+    else:
+        order = np.lexsort((time, series))
+        joined = (np.diff(series[order]) == 0) & (np.diff(time[order]) == 1)
+    whole = np.isfinite(np.asarray(store.fields["values"].values)[order]).all(axis=1)
+    joined &= whole[1:] & whole[:-1]
+    starts = np.concatenate([[0], np.flatnonzero(~joined) + 1, [len(order)]])
+    begins = [np.arange(one, two - length + 1) for one, two in itertools.pairwise(starts.tolist())]
+    return order, np.concatenate(begins)
