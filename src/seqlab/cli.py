@@ -226,7 +226,7 @@ def explain(
         str, typer.Option(help="map.html, map.png or map.json; several texts are numbered.")
     ] = "map.html",
 ) -> None:
-    """Where the model looked, as coloured text."""
+    """Where the model looked: attention or gradients, as coloured text."""
     from seqlab import early
 
     early.use(run)

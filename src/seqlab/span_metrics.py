@@ -15,17 +15,17 @@ from jaxtyping import Float, Int, Num
 from seqlab.metrics import MAE, MSE, R2, Accuracy, MacroF1, Metric, share
 from seqlab.spans import Scheme
 
-Rows = Sequence[np.ndarray]
+TagRows = Sequence[np.ndarray]
 """T each."""
 
 
-def offsets_of(rows: Rows) -> Int[np.ndarray, " O"]:
+def offsets_of(rows: TagRows) -> Int[np.ndarray, " O"]:
     """Where each row begins among the places of all, and where the last one ends."""
     return np.cumsum([0, *map(len, rows)])
 
 
 def by_row(
-    count: Callable[[np.ndarray, np.ndarray], Num[np.ndarray, "N K"]], said: Rows, meant: Rows
+    count: Callable[[np.ndarray, np.ndarray], Num[np.ndarray, "N K"]], said: TagRows, meant: TagRows
 ) -> Num[np.ndarray, "B K"]:
     """The counts of the places of each row, added up."""
     flat = count(np.concatenate(said), np.concatenate(meant))
@@ -100,7 +100,7 @@ class _OfSpans(Metric):
     def __init__(self, scheme: Scheme, type: str | None = None) -> None:
         self.scheme, self.type = scheme, type
 
-    def count(self, said: Rows, meant: Rows) -> Num[np.ndarray, "N K"]:
+    def count(self, said: TagRows, meant: TagRows) -> Num[np.ndarray, "N K"]:
         offsets = offsets_of(meant)
         says, means = (self._keys(rows, offsets) for rows in (said, meant))
         right = means[np.isin(means, says)]  # a span occurs once on each side
@@ -111,7 +111,7 @@ class _OfSpans(Metric):
         ]
         return np.stack(found, axis=1)
 
-    def _keys(self, rows: Rows, offsets: Int[np.ndarray, " O"]) -> Int[np.ndarray, " S"]:
+    def _keys(self, rows: TagRows, offsets: Int[np.ndarray, " O"]) -> Int[np.ndarray, " S"]:
         """A number for each span, made of start, end and type."""
         tags = np.concatenate(rows).astype(np.int64)
         starts, ends = self.scheme.bounds(tags, offsets)

@@ -32,7 +32,7 @@ class Span(NamedTuple):
     type: str
 
 
-class Fault(NamedTuple):
+class SpanFault(NamedTuple):
     """What is wrong with the tags of a row."""
 
     place: int
@@ -110,17 +110,19 @@ class Scheme:
         allowed: np.ndarray = np.where(self.continues, inside, ~self.opens[:, None])
         return allowed
 
-    def fault(self, row: Sequence[int] | Int[np.ndarray, " T"]) -> Fault | None:
+    def fault(self, row: Sequence[int] | Int[np.ndarray, " T"]) -> SpanFault | None:
         """The first thing in a row that the rules do not allow."""
         tags = np.asarray(row, np.int64)
         wrong = np.concatenate([self.continues[tags[:1]], ~self.follows[tags[:-1], tags[1:]]])
         if wrong.any():
             place = int(wrong.argmax())
             before = f'"{self.tags[tags[place - 1]]}"' if place else "the beginning of a sentence"
-            return Fault(place, f'the tag "{self.tags[tags[place]]}" can\'t stand after {before}.')
+            return SpanFault(place, f'the tag "{self.tags[tags[place]]}" can\'t stand after {before}.')
         if self.opens[tags[-1]]:
             last = self.tags[tags[-1]]
-            return Fault(len(tags) - 1, f'the tag "{last}" at the end of a sentence leaves its span open.')
+            return SpanFault(
+                len(tags) - 1, f'the tag "{last}" at the end of a sentence leaves its span open.'
+            )
         return None
 
     # Which spans they mean ----------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ class ExerciseCounts:
 
     rows: np.ndarray
     nats: np.ndarray
-    """Where every piece of the text is predicted: the nats of each of the first ones, in their order; else
+    """Where every token of the text is predicted: the nats of each of the first ones, in their order; else
     empty."""
 
     @property

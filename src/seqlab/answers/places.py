@@ -46,11 +46,11 @@ INFERENCE_TOKENS = 16_384
 """Padded positions in a batch when nothing has to be kept for a backward pass."""
 WORST = 12
 
-Target = TypeVar("Target", TagsField, NumbersField)
+PlaceField = TypeVar("PlaceField", TagsField, NumbersField)
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PlacePrediction:
     """What a model says of one input: a tag for each word, or a number."""
 
     tokens: tuple[str, ...]
@@ -127,13 +127,13 @@ def _width(text: Seq | Nested) -> int:
     return text.mask.shape[1]
 
 
-class PlacesAnswer(Answer, Generic[Target]):
+class PlacesAnswer(Answer, Generic[PlaceField]):
     """One answer a word, from a head at places."""
 
     joins = False
-    target: Target
+    target: PlaceField
 
-    def __init__(self, known: Known, words: WordsField, target: Target) -> None:
+    def __init__(self, known: Known, words: WordsField, target: PlaceField) -> None:
         super().__init__(known)
         self.words, self.target = words, target
 
@@ -195,13 +195,13 @@ class PlacesAnswer(Answer, Generic[Target]):
         said, loss = self.outputs(model, self.exercise(part))
         return Judged(said, self.meant(part), loss)
 
-    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[Prediction]:
+    def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[PlacePrediction]:
         if not given:
             return []
         said, _ = self.outputs(model, PlacesExercise(self.read(given), self.words.names))
         return [self._predicted(*one) for one in zip(given, said, strict=True)]
 
-    def _predicted(self, given: Given, said: np.ndarray) -> Prediction:
+    def _predicted(self, given: Given, said: np.ndarray) -> PlacePrediction:
         offsets = self.words.offsets(given)
         words = tuple(self.words.row_words(given))
         text = given if isinstance(given, str) else ""
@@ -214,7 +214,7 @@ class PlacesAnswer(Answer, Generic[Target]):
         said: np.ndarray,
         offsets: tuple[tuple[int, int], ...] | None = None,
         text: str = "",
-    ) -> Prediction:
+    ) -> PlacePrediction:
         """What is said of these words, for a person."""
 
     @abstractmethod
@@ -292,11 +292,11 @@ class TagsAnswer(PlacesAnswer[TagsField]):
         said: np.ndarray,
         offsets: tuple[tuple[int, int], ...] | None = None,
         text: str = "",
-    ) -> Prediction:
+    ) -> PlacePrediction:
         scheme = self.target.scheme
         spans = None if scheme is None else tuple(scheme.spans(said))
         tags = tuple(self.tags[tag] for tag in said.tolist())
-        return Prediction(words, tags, spans=spans, offsets=offsets, text=text)
+        return PlacePrediction(words, tags, spans=spans, offsets=offsets, text=text)
 
     def scored(self, reply: Reply, said: np.ndarray) -> Tensor:
         scores = reply.scores
@@ -386,8 +386,8 @@ class NumbersAnswer(PlacesAnswer[NumbersField]):
         said: np.ndarray,
         offsets: tuple[tuple[int, int], ...] | None = None,
         text: str = "",
-    ) -> Prediction:
-        return Prediction(words, values=tuple(said.tolist()), offsets=offsets, text=text)
+    ) -> PlacePrediction:
+        return PlacePrediction(words, values=tuple(said.tolist()), offsets=offsets, text=text)
 
     def scored(self, reply: Reply, said: np.ndarray) -> Tensor:
         """The number itself; of an angle, in degrees."""

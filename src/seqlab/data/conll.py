@@ -29,7 +29,7 @@ NO_WORD = re.compile(r"\d+[-.]\d+")
 Numbered = Iterable[tuple[int, str | None]]
 
 
-class Block(NamedTuple):
+class ConllSentence(NamedTuple):
     """A sentence."""
 
     lines: tuple[int, ...]
@@ -38,7 +38,7 @@ class Block(NamedTuple):
     """By column."""
 
 
-class Fault(NamedTuple):
+class LineFault(NamedTuple):
     """What is wrong with a line, which spoils its sentence."""
 
     line: int
@@ -56,12 +56,12 @@ def cells_of(line: str, width: int = 0) -> list[str]:
     return bare.split()
 
 
-def blocks(lines: Numbered, columns: Sequence[str]) -> Iterator[Block | Fault]:
+def blocks(lines: Numbered, columns: Sequence[str]) -> Iterator[ConllSentence | LineFault]:
     """The sentences of a file with these columns, or what is wrong with one."""
     width, by_id = len(columns), columns[0] == NAMES[0]
     numbers: list[int] = []
     rows: list[list[str]] = []
-    fault: Fault | None = None
+    fault: LineFault | None = None
     for number, line in lines:
         cells = [] if line is None else cells_of(line, width)
         if line is not None and (not cells or cells[0] == DOCUMENT):
@@ -75,7 +75,7 @@ def blocks(lines: Numbered, columns: Sequence[str]) -> Iterator[Block | Fault]:
         ):
             continue
         elif wrong := _wrong(cells, columns, line is None):
-            fault = Fault(number, *wrong)
+            fault = LineFault(number, *wrong)
         else:
             numbers.append(number)
             rows.append(cells)
@@ -83,9 +83,9 @@ def blocks(lines: Numbered, columns: Sequence[str]) -> Iterator[Block | Fault]:
         yield fault or _block(numbers, rows, columns)
 
 
-def _block(numbers: list[int], rows: list[list[str]], columns: Sequence[str]) -> Block:
+def _block(numbers: list[int], rows: list[list[str]], columns: Sequence[str]) -> ConllSentence:
     values = map(list, zip(*rows, strict=True))
-    return Block(tuple(numbers), dict(zip(columns, values, strict=True)))
+    return ConllSentence(tuple(numbers), dict(zip(columns, values, strict=True)))
 
 
 def _wrong(cells: Sequence[str], columns: Sequence[str], long: bool) -> tuple[str, str] | None:

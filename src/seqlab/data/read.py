@@ -47,8 +47,8 @@ class DataConfig:
     test: tuple[str, ...] = ()
     """Files for the final scores."""
     split: tuple[str, ...] = ()
-    """How the training file is cut up in time, where it holds all: shares (0.7,0.1,0.2), or the times at which
-    validation and the test begin and, if told, the test ends. For series over time alone."""
+    """How the training file is cut up in time, where it holds all: shares (0.7,0.1,0.2), or the times at
+    which validation and the test begin and, if told, the test ends. For series over time alone."""
     columns: dict[str, str] = field(default_factory=dict)
     """Which column plays which role, where it does not have a usual name: {text: review, label: stars}."""
     header: bool | None = None
@@ -63,7 +63,7 @@ class DataConfig:
     longest_line: Positive = 4_000_000
     """Bytes of a line, at most. A longer one mostly means a broken quote or a file without line breaks."""
     tokens: TokensConfig = field(default_factory=WordTokens)
-    """How text is cut into pieces."""
+    """How text is cut into tokens."""
     target_tokens: TokensConfig | None = None
     """How the written side is cut, where there is one; empty: as the side that is read."""
     marks: Literal["none", "cls", "sep"] = "none"
@@ -242,7 +242,7 @@ class Table:
     def _sentences(self, source: DataFile, layout: Layout) -> Iterator[Row | Bad]:
         """Each block of lines is a row of lists, which come as JSON."""
         for block in conll.blocks(self._lines(source), layout.columns):
-            if isinstance(block, conll.Fault):
+            if isinstance(block, conll.LineFault):
                 yield Bad(Place(source.name, block.line), block.what, block.fix)
                 continue
             record = {column: _text(values) for column, values in block.record.items()}

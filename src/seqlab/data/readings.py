@@ -30,7 +30,7 @@ from seqlab.folder import TOKENIZER
 CHARACTERS = "tokenizer.characters.json"
 GRAMS = "grams.safetensors"
 
-Piece = TypeVar("Piece")
+AnyPiece = TypeVar("AnyPiece")
 
 
 @dataclass(frozen=True)
@@ -358,7 +358,7 @@ def _outer(nested: Ragged) -> NDArray[np.int64]:
     return nested.outer
 
 
-def _shorten_pieces(pieces: list[Piece], most: int) -> list[Piece]:
+def _shorten_pieces(pieces: list[AnyPiece], most: int) -> list[AnyPiece]:
     """The same positions as `shorten` keeps."""
     if len(pieces) <= most:
         return pieces

@@ -1,4 +1,4 @@
-"""Tokenizers: text ⇄ pieces ⇄ ids, learnt from the data in place and saved as plain `tokenizers` JSON.
+"""Tokenizers: text ⇄ tokens ⇄ ids, learnt from the data in place and saved as plain `tokenizers` JSON.
 
 The first ids are the same in every tokenizer: [PAD] 0, [UNK] 1, [SEP] 2, [CLS] 3, [MASK] 4, [BOS] 5, [EOS] 6.
 The same texts always give the same tokenizer, byte for byte.
@@ -55,7 +55,7 @@ _SPECIAL = re.compile("|".join(map(re.escape, SPECIAL)))
 
 
 class Tokenizer:
-    """Pieces of text and their ids."""
+    """Tokens of text and their ids."""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self.inner = inner
@@ -251,7 +251,7 @@ def _states(inner: tokenizers.Tokenizer) -> list[bytes]:
 
 
 class TokensConfig(Variant):
-    """How text is cut into pieces."""
+    """How text is cut into tokens."""
 
     @abstractmethod
     def train(self, texts: Iterable[str]) -> Tokenizer:

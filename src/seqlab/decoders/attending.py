@@ -1,4 +1,4 @@
-"""The decoder that begins from a memory and looks at it: late, early, or not at all (SPEC R3, R6, R9)."""
+"""The decoder that begins from a memory and attends to it: late, early, or not at all (SPEC R3, R6, R9)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ScoreFunction = Literal["bilinear", "additive", "dot", "scaled-dot"]
 
 @dataclass(frozen=True, kw_only=True)
 class Attending(WrittenConfig, kind="attending"):
-    """A recurrent or convolutional body that begins from the memory and looks at it."""
+    """A recurrent or convolutional body that begins from the memory and attends to it."""
 
     body: EncoderConfig = field(default_factory=Lstm)
     """What reads the written symbols: lstm, gru, rnn or conv."""
     attend: Literal["none", "late", "early"] = "late"
-    """late: look after the body, all positions at once. early: look before it and feed what was seen to
-    the cell, a loop over positions (SPEC R9). none: begin from the memory's summary and never look at it
-    again."""
+    """late: attention after the body, all positions at once. early: attention before it, and what was seen is
+    fed to the cell, a loop over positions (SPEC R9). none: begin from the memory's summary, without
+    attention."""
     score: ScoreFunction = "bilinear"
     """How well a state fits a slot: h·W·m, v·tanh(W h + U m), h·m, or h·m divided by the root of the
     width."""
@@ -56,8 +56,8 @@ class Attending(WrittenConfig, kind="attending"):
 
 
 class MemoryAttention(Attends):
-    """States (B U D) look at the slots of a memory (B T M): their weighted mean for each state (B U M), one
-    head."""
+    """Attention of states (B U D) to the slots of a memory (B T M): their weighted mean for each state
+    (B U M), one head."""
 
     def __init__(self, score: ScoreFunction, width: int, memory: int, hidden: int) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class AttendingDecoder(WritingDecoder):
     """Ids (B U), or numbers (B U F), to states (B U E), from a memory of T slots, of one slot, or of none.
 
     late (Luong et al. 2015): h[t] = body(h[t−1], w_t), v = look(h[t]), and tanh(W [h[t]; v]) is scored.
-    Nothing seen is fed back, so a whole target runs on the fused kernels and looks in one batch; with
+    Nothing seen is fed back, so a whole target runs on the fused kernels and attends in one batch; with
     `feeding`, what is scored is read beside the next symbol, in a loop. early (SPEC R9): v = look(h[t−1]),
     h[t] = body(h[t−1], [e[w_t]; v]), and W h[t] is scored. BOS is no symbol there: the
     first word is scored from h[0], with no step of the cell before it.

@@ -41,7 +41,8 @@ class WrittenConfig(DecoderConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Causal(WrittenConfig, kind="causal"):
-    """A causal encoder over what has been written. A Transformer also looks at the memory, in every layer."""
+    """A causal encoder over what has been written. A Transformer also attends to the memory, in every
+    layer."""
 
     body: EncoderConfig = field(default_factory=Transformer)
     """The encoder: transformer, lstm, gru, rnn, conv or a stack of them. It reads from left to right,
@@ -130,7 +131,7 @@ class CausalDecoder(WritingDecoder):
     distributions.
 
     Without a memory it is a language model, and its `body` is an ordinary causal encoder (SPEC T4). With one,
-    the body is a Transformer whose layers look at the memory (Vaswani et al. 2017). A body of another width
+    the body is a Transformer whose layers attend to the memory (Vaswani et al. 2017). A body of another width
     than the vectors is brought to theirs by a linear layer where the vocabulary is tied.
     """
 

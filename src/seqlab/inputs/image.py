@@ -34,7 +34,7 @@ class Patches(InputConfig, kind="patches"):
     positions: GridPositionConfig = field(default_factory=NoGridPositions)
     """How a patch knows its row and column: sinusoidal, learned or none."""
     dropout: Probability = 0.0
-    """Chance of dropping a feature of a vector while training."""
+    """Probability of dropping a feature of a vector while training."""
 
     def build(self, facts: Facts) -> PatchInput:
         return PatchInput(self, facts)
@@ -54,7 +54,7 @@ class Grid(InputConfig, kind="grid"):
     positions: GridPositionConfig = field(default_factory=NoGridPositions)
     """How a slot knows its row and column: sinusoidal, learned or none."""
     dropout: Probability = 0.0
-    """Chance of dropping a feature of a vector while training."""
+    """Probability of dropping a feature of a vector while training."""
 
     def build(self, facts: Facts) -> GridInput:
         return GridInput(self, facts)
