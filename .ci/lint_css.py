@@ -20,7 +20,7 @@ from tinycss2.color4 import parse_color
 PROPERTIES = """
 -webkit-print-color-adjust align-items background background-color background-image border border-bottom
 border-collapse border-radius border-top box-sizing break-after break-inside color color-scheme cursor display
-fill flex-direction flex-wrap font font-size font-variant-numeric font-weight gap grid-column
+fill flex flex-direction flex-wrap font font-size font-variant-numeric font-weight gap grid-column
 grid-template-columns height image-rendering justify-content letter-spacing line-height margin margin-bottom
 margin-top max-width min-width outline overflow overflow-wrap overflow-x padding padding-block padding-inline
 padding-left padding-right print-color-adjust stroke stroke-width table-layout text-align transform

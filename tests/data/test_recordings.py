@@ -102,7 +102,7 @@ def test_what_can_not_be_heard_is_told_with_file_and_row(tmp_path):
     soundfile.write(tmp_path / "nan.wav", np.array([0.1, np.nan, 0.2]), RATE, "FLOAT")
     faults = {
         "missing.wav": "there is no file",
-        "goood.wav": 'Did you mean "good.wav"',
+        "goood.wav": "there is no file",
         "empty.wav": "empty.wav has no samples",
         "broken.wav": "can't be read as sound",
         "text.wav": "can't be read as sound",
@@ -112,6 +112,7 @@ def test_what_can_not_be_heard_is_told_with_file_and_row(tmp_path):
     for name, told in faults.items():
         bad = bad_of(clips, "good.wav,x", f"{name},x")
         assert told in bad.what and bad.place.line == 3 and bad.fix, bad
+        assert name != "goood.wav" or 'Did you mean "good.wav"' in bad.fix
         assert str(clips) in str(bad.error()) and name[:3] in bad.what
     bad = bad_of(clips, "long.wav,x", sound=SoundConfig(longest=2))
     assert "lasts 3.0 seconds" in bad.what and "data.sound.longest" in bad.fix

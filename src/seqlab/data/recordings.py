@@ -118,8 +118,8 @@ def read_sound(path: Path) -> tuple[Samples, int]:
     if not path.exists():
         near = sorted(child.name for child in path.parent.iterdir()) if path.parent.is_dir() else []
         raise SoundFault(
-            f"there is no file {path}.{did_you_mean(path.name, near)}".removesuffix("."),
-            "Name it as seen from the table's folder.",
+            f"there is no file {path}",
+            f"Name it as seen from the table's folder.{did_you_mean(path.name, near)}",
         )
     try:
         import soundfile
@@ -289,10 +289,9 @@ def heard(given: Any, framing: Framing) -> Recording:
         what, fix = fault.what, fault.fix.replace(", or remove the row", "")
     except (TypeError, ValueError):
         what, fix = f"{str(given)[:60]!r} is no recording", "In Python: run.predict([(samples, 16000)])"
+    begin = what if what.startswith(str(given)) else f"{what[0].upper()}{what[1:]}"
     raise UserError(
-        what=f"{what[0].upper()}{what[1:]}.",
+        what=f"{begin}.",
         why="The model listens to recordings: the names of .wav, .flac or .ogg files.",
-        fix=fix.replace(
-            "Name it as seen from the table's folder.", "Check the name, or give the whole path."
-        ),
+        fix=fix.replace("Name it as seen from the table's folder", "Check the name, or give the whole path"),
     )

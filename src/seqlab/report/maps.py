@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from seqlab.errors import UserError
-from seqlab.report import alignment, overlays
+from seqlab.report import alignment, overlays, spectrograms
 from seqlab.report.attention import Explanation, Map
 from seqlab.report.evaluate import number
 from seqlab.report.html import asset, notebook, page, shortened
@@ -21,7 +21,7 @@ MOST_NUMBERS = 6_000_000
 """A page carries at most so many self-attention weights (a byte each); beyond it, heads are averaged."""
 MOST_GRAMS = 24
 
-CSS = asset("maps.css") + alignment.CSS + overlays.CSS
+CSS = asset("maps.css") + alignment.CSS + overlays.CSS + spectrograms.CSS
 SCRIPT = asset("maps.js") + alignment.SCRIPT
 
 
@@ -33,6 +33,11 @@ def html_page(explanation: Explanation) -> str:
     title = f"{explanation.label}: {shortened(explanation.text, 60)}"
     body = f'<h1>What the model looked at</h1>\n<div class="card">{html_part(explanation)}</div>'
     return page(title, body, CSS, SCRIPT)
+
+
+def _over_space(explanation: Explanation) -> bool:
+    """Whether the pieces of its maps are places in a picture; in a spectrogram they are times."""
+    return any(one.grid for one in explanation.maps)
 
 
 def html_notebook(explanation: Explanation) -> str:
@@ -50,7 +55,8 @@ def html_part(explanation: Explanation) -> str:
     if explanation.note:
         parts.append(f'<p class="small soft">{escape(explanation.note)}</p>')
     if explanation.picture is not None:
-        return "\n".join([*parts, overlays.overlays_html(explanation)])
+        over = overlays.overlays_html if _over_space(explanation) else spectrograms.spectrogram_html
+        return "\n".join([*parts, over(explanation)])
     matrices = [one for one in explanation.maps if one.kind == "matrix"]
     if alignments := [one for one in explanation.maps if one.kind == "alignment"]:
         parts += [f'<p class="w">{escape(explanation.text)}</p>', alignment.alignment_table(alignments)]
@@ -240,7 +246,7 @@ def png(explanation: Explanation) -> bytes:
             fix='pip install "seqlab[plot]"',
         ) from None
     if explanation.picture is not None:
-        return overlays.draw(explanation)
+        return (overlays.draw if _over_space(explanation) else spectrograms.draw_png)(explanation)
     lines = list(_lines(explanation))
     grids = [one for one in explanation.maps if one.kind in ("matrix", "alignment")]
     below = -(-len(grids) // 2) * 4.6
