@@ -326,12 +326,13 @@ def test_pairs_are_batched_by_both_lengths():
 
 
 def test_equal_sources_are_one_item_with_several_references():
-    items = Items.of(NOTHING, [("a", "x"), ("b", "y"), (" a ", "z"), ("a", "x")])
+    pairs = [("a", "x"), ("b", "y"), ("a", "z"), ("a", "x")]
+    items = Items.of(NOTHING, [(one, one) for one, _ in pairs], [[two] for _, two in pairs])
     assert (
         items.sources == ["a", "b"]
         and items.references == [["x", "z", "x"], ["y"]]
         and items.rows.tolist() == [0, 1]
     )
     assert items.some(1).sources == ["a"] and items.some(9).sources == ["a", "b"]
-    many = Items.of(NOTHING, ((str(number), "x") for number in range(100))).some(3)
+    many = Items.of(NOTHING, [(number, str(number)) for number in range(100)], [["x"]] * 100).some(3)
     assert many.sources == ["0", "50", "99"] and many.rows.tolist() == [0, 50, 99]

@@ -50,13 +50,13 @@ ATTENDING = {
 
 @pytest.mark.parametrize("kind", ATTENDING)
 def test_every_decoder_that_looks_gives_a_row_of_shares_for_each_piece_it_wrote(kind):
-    """`early` looks before each step of its cell, and after the last id there is no step."""
+    """`early` looks before each step of its cell: the first id is said without a look."""
     decoder, heads, rows = ATTENDING[kind]
     maps = explained(decoder).maps
 
     assert [len(one.weights) for one in maps] == ([1] if heads == 1 else [1, heads, heads])
     for one in maps:
-        assert one.kind == "alignment" and list(one.pieces) == READ and list(one.written) == WRITTEN[:rows]
+        assert one.kind == "alignment" and list(one.pieces) == READ and list(one.written) == WRITTEN[-rows:]
         assert one.weights.shape[1:] == (rows, len(READ))
         np.testing.assert_allclose(one.weights.sum(axis=2), 1, atol=1e-5)
 

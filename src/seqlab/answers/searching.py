@@ -34,7 +34,8 @@ def search_all(
         batch = batch_of(np.array(rows)).to(device)
         memory = model.encoded(batch)[1]
         opening = SPECIAL_IDS.opening([[]] * len(rows)).to(device)
-        most = longest(batch.text.lengths)
+        read = next(iter(batch.inputs.values()))
+        most = longest(read.mask.sum(dim=1))
         return decode(
             decoder_of(model),
             memory,

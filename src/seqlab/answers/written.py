@@ -4,7 +4,7 @@ answer."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -19,8 +19,7 @@ from seqlab.data.batches import FIXED, Plan, Rows, Seeds, in_order
 from seqlab.data.store import Ragged, Store, offsets_of, pad_rows
 from seqlab.data.tokenizers import BOS, EOS, PAD
 from seqlab.decode import DecodeConfig, Hypothesis
-from seqlab.fields.field import Given
-from seqlab.fields.source import SourceField
+from seqlab.fields.field import Given, ReadField
 from seqlab.fields.target import TargetField
 from seqlab.inference import by_row, predicted
 from seqlab.likelihood import sums, written_nats
@@ -32,7 +31,7 @@ from seqlab.report.alignment import align, looks
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores, score_by_length
 from seqlab.report.words import Example
-from seqlab.seq import Nested, Seq
+from seqlab.seq import Seq
 from seqlab.text_metrics import Chrf
 
 INFERENCE_TOKENS = 8192
@@ -40,6 +39,8 @@ INFERENCE_TOKENS = 8192
 WATCHED = 1000
 """Validation items that are written for while training, at most; the loss is over all of them."""
 WORST = 12
+SHOWN = 3
+"""References of one source that are shown."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Written:
     """log p divided by the length, as decode.length_penalty has it: 0 is certain."""
     others: tuple[Written, ...] = ()
     """The next best, where decode.n_best asks for them."""
+    called: str = "translation"
+    """The column of a table that holds it."""
 
     def to_json(self) -> dict[str, Any]:
         tree: dict[str, Any] = {"text": self.text, "score": round(self.score, 6)}
@@ -60,8 +63,9 @@ class Written:
         return "\t".join([self.text, *(other.text for other in self.others)])
 
     def columns(self) -> dict[str, Any]:
-        columns: dict[str, Any] = {"translation": self.text, "translation_score": round(self.score, 6)}
-        return columns | {f"translation_{place}": other.text for place, other in enumerate(self.others, 2)}
+        name = self.called
+        columns: dict[str, Any] = {name: self.text, f"{name}_score": round(self.score, 6)}
+        return columns | {f"{name}_{place}": other.text for place, other in enumerate(self.others, 2)}
 
 
 @dataclass(frozen=True)
@@ -71,17 +75,19 @@ class Items:
     store: Store
     rows: Rows
     """Of each item the row of the store where its source stands first."""
-    sources: list[str]
+    sources: list[Given]
     references: list[list[str]]
 
     @staticmethod
-    def of(store: Store, pairs: Iterable[tuple[str, str]]) -> Items:
-        """Pairs whose sources are equal, but for white space around them, are one item."""
-        found: dict[str, tuple[int, str, list[str]]] = {}
-        for row, (source, target) in enumerate(pairs):
-            found.setdefault(source.strip(), (row, source, []))[2].append(target)
-        rows, sources, references = zip(*found.values(), strict=True) if found else ((), (), ())
-        return Items(store, np.array(rows, np.int64), list(sources), list(references))
+    def of(
+        store: Store, sources: Iterable[tuple[Hashable, Given]], targets: Iterable[Sequence[str]]
+    ) -> Items:
+        """Sources with equal keys are one item, with the targets of all of them."""
+        found: dict[Hashable, tuple[int, Given, list[str]]] = {}
+        for row, ((key, source), references) in enumerate(zip(sources, targets, strict=True)):
+            found.setdefault(key, (row, source, []))[2].extend(references)
+        rows, firsts, references = zip(*found.values(), strict=True) if found else ((), (), ())
+        return Items(store, np.array(rows, np.int64), list(firsts), list(references))
 
     def some(self, most: int) -> Items:
         """At most so many of them, evenly spread."""
@@ -93,33 +99,58 @@ class Items:
         return Items(self.store, self.rows[places], [self.sources[one] for one in chosen], references)
 
 
-def written_batch(fields: Mapping[str, Ragged], names: Sequence[str], rows: Rows) -> Batch:
-    """These rows as padded tensors; without "written" there is nothing to compare with."""
+class Pairs:
+    """Each source with each of its targets: what is learnt from, and what a loss is over."""
+
+    def __init__(self, fields: Mapping[str, Ragged], names: Sequence[str]) -> None:
+        """`names` are the fields that a model reads. "written" is nested where a source may have several."""
+        written = fields["written"]
+        self.read = {name: fields[name] for name in names if name in fields}
+        self.written = Ragged(written.values, written.offsets)
+        counts = np.ones(written.rows, np.int64) if written.outer is None else np.diff(written.outer)
+        self.owners = np.repeat(np.arange(written.rows), counts)
+        """Of each pair the row of its source."""
+        self.sizes = next(iter(self.read.values())).sizes()[self.owners]
+        """What the source of each pair weighs in a batch."""
+
+    def batch(self, pairs: Rows) -> Batch:
+        """These pairs as padded tensors."""
+        inputs = {name: pad_rows(ragged, self.owners[pairs]) for name, ragged in self.read.items()}
+        written = pad_rows(self.written, pairs)
+        assert isinstance(written, Seq)
+        return Batch(inputs, torch.from_numpy(pairs), {"written": written})
+
+    def in_order(self) -> list[Rows]:
+        """Batches of pairs of like length."""
+        return in_order(np.maximum(self.sizes, self.written.sizes()), INFERENCE_TOKENS)
+
+
+def read_batch(fields: Mapping[str, Ragged], names: Sequence[str], rows: Rows) -> Batch:
+    """The sources of these rows, with nothing to compare with."""
     inputs = {name: pad_rows(fields[name], rows) for name in names if name in fields}
-    written = pad_rows(fields["written"], rows) if "written" in fields else None
-    assert not isinstance(written, Nested)
-    return Batch(inputs, torch.from_numpy(rows), {} if written is None else {"written": written})
+    return Batch(inputs, torch.from_numpy(rows))
 
 
 class PairExercise(Exercise):
     """Sources and targets. Some sources, others in every epoch, lose the full stop at their end: many people
     type none."""
 
-    def __init__(self, store: Store, names: Sequence[str], open_ends: float, full_stop: int | None) -> None:
-        self.store, self.names, self.open_ends, self.full_stop = store, names, open_ends, full_stop
+    def __init__(self, store: Store, source: ReadField, open_ends: float) -> None:
+        self.source, self.open_ends, self.full_stop = source, open_ends, source.full_stop
+        self.pairs = Pairs(store.fields, source.names)
 
     def plan(self, budget: int, seed: int) -> Plan:
-        fields = self.store.fields
-        return Plan(fields["written"].sizes(), budget, seed, beside=self.store.sizes())
+        return Plan(self.pairs.written.sizes(), budget, seed, beside=self.pairs.sizes)
 
     def batch(self, rows: Rows, seeds: Seeds = FIXED) -> Batch:
-        batch = written_batch(self.store.fields, self.names, rows)
-        if not self.open_ends or self.full_stop is None:
-            return batch
-        chosen = drawn(*seeds, self.store.rows)[rows] < self.open_ends
-        read = batch.inputs["text"]
-        assert isinstance(read, Seq)
-        return replace(batch, inputs={"text": without_stop(read, self.full_stop, torch.from_numpy(chosen))})
+        batch, stop = self.pairs.batch(rows), self.full_stop
+        inputs = self.source.varied(batch.inputs, rows, seeds)
+        if self.open_ends and stop is not None:
+            chosen = drawn(*seeds, len(self.pairs.owners))[rows] < self.open_ends
+            read = inputs["text"]
+            assert isinstance(read, Seq)
+            inputs = {"text": without_stop(read, stop, torch.from_numpy(chosen))}
+        return replace(batch, inputs=inputs)
 
 
 class WrittenAnswer(Answer):
@@ -128,13 +159,16 @@ class WrittenAnswer(Answer):
     def __init__(
         self,
         known: Known,
-        source: SourceField,
+        source: ReadField,
         target: TargetField,
         metrics: list[Metric],
         open_ends: float = 0.0,
+        called: str = "translation",
     ) -> None:
+        """`called` is the column of a table that holds what was written."""
         super().__init__(known)
         self.source, self.target, self._metrics, self.open_ends = source, target, metrics, open_ends
+        self.called = called
 
     @property
     def metrics(self) -> list[Metric]:
@@ -142,20 +176,22 @@ class WrittenAnswer(Answer):
 
     @property
     def parts(self) -> Facts:
-        return Facts(symbols=self.facts.symbols, joint=self.target.facts.joint)
+        joint = self.target.facts.joint
+        return Facts(symbols=self.facts.symbols, joint=joint, features=self.source.features)
 
     @property
     def example(self) -> str:
-        return self.source.facts.example
+        return self.source.example
 
     # Learning and scoring -----------------------------------------------------------------------------------
 
     def exercise(self, store: Store) -> PairExercise:
-        return PairExercise(store, self.source.reading.names, self.open_ends, self.source.full_stop)
+        return PairExercise(store, self.source, self.open_ends)
 
     def part(self, store: Store, extent: Extent) -> Items:
-        sources = [str(text) for text in self.source.texts(store)]
-        items = Items.of(store, zip(sources, self.target.texts(store), strict=True))
+        field, sources = self.source, self.source.texts(store)
+        keyed = ((field.mark(field.cells_of(source)), source) for source in sources)
+        items = Items.of(store, keyed, self.target.texts(store))
         return items.some(WATCHED) if extent == "watched" else items
 
     def judge(self, model: Model, part: Items, extent: Extent, how: DecodeConfig) -> Judged:
@@ -170,42 +206,45 @@ class WrittenAnswer(Answer):
         """The sources of items."""
         fields = items.store.fields
         return Store(
-            {name: fields[name].take(items.rows) for name in self.source.reading.names if name in fields}, {}
+            {name: fields[name].take(items.rows) for name in self.source.names if name in fields}, {}
         )
 
     def loss(self, model: Model, store: Store) -> float:
         """−log p of the targets, for each id that is written, [EOS] included."""
-        fields, cross_entropy = store.fields, CrossEntropy("written")
-        groups = in_order(np.maximum(store.sizes(), fields["written"].sizes()), INFERENCE_TOKENS)
-        batch_of = partial(written_batch, fields, self.source.reading.names)
-        terms = [term for _, term in predicted(model, groups, batch_of, cross_entropy)]
+        pairs = Pairs(store.fields, self.source.names)
+        terms = [term for _, term in predicted(model, pairs.in_order(), pairs.batch, CrossEntropy("written"))]
         return sum(float(term.total) for term in terms) / sum(term.count for term in terms)
 
     def _search(
         self, model: Model, store: Store, how: DecodeConfig, warn: bool = False
     ) -> list[list[Hypothesis]]:
-        if warn:
+        if warn and self.source.lengths_tell:
             self._warn_of_long(store)
-        names = self.source.reading.names
-        ratio = replace(how, longest_factor=how.longest_factor * max(1.0, self.target.facts.ratio))
-        return search_all(
-            model, store.sizes(), partial(written_batch, store.fields, names), how, ratio.limits
-        )
+        batch_of = partial(read_batch, store.fields, self.source.names)
+        return search_all(model, store.sizes(), batch_of, how, partial(self._limits, how))
+
+    def _limits(self, how: DecodeConfig, sources: torch.Tensor) -> torch.Tensor:
+        """How many ids to write at the most, for sources of so many positions (B)."""
+        facts = self.target.facts
+        if self.source.lengths_tell or how.longest is not None:
+            return replace(how, longest_factor=how.longest_factor * max(1.0, facts.ratio)).limits(sources)
+        return torch.full_like(sources, 2 * facts.longest.get("written", 0) + how.longest_extra)
 
     def _warn_of_long(self, store: Store) -> None:
         """Sources longer than any that was trained on are written for all the same."""
-        sizes, known = store.sizes() - 1, self.target.facts.longest["text"]
+        text = "text" in store.fields
+        sizes, known = store.sizes() - text, self.target.facts.longest["text"]  # a text without its [EOS]
         if many := int((sizes > known).sum()):
             print(
-                f"Warning: {many:,} of {len(sizes):,} texts are longer than any in the training data"
-                f" ({int(sizes.max()):,} pieces against {known:,}). Translations of such texts are often"
-                " poor: give their sentences one by one.",
+                f"Warning: {many:,} of {len(sizes):,} {self.source.noun}s are longer than any in the training"
+                f" data ({int(sizes.max()):,} {'pieces' if text else 'positions'} against {known:,}). What is"
+                " written for such ones is often poor: give their parts one by one.",
                 file=sys.stderr,
             )
 
     def sample(self, model: Model, part: Items, judged: Judged, how: DecodeConfig) -> str:
         """A short source of those that were judged, always the same, and what was written for it."""
-        sources = part.sources
+        sources = [self.source.brief(source) for source in part.sources]
         shown = int(np.argmin([abs(len(source) - 40) for source in sources]))
         return f"{sources[shown].strip()} => {judged.said[shown]}"
 
@@ -215,7 +254,7 @@ class WrittenAnswer(Answer):
         made: list[Written] = []
         decode = self.target.tokenizer.decode
         for found in self._search(model, self.read(given), how, warn=True) if given else ():
-            best, *others = [Written(decode(one.ids), one.score) for one in found]
+            best, *others = [Written(decode(one.ids), one.score, called=self.called) for one in found]
             made.append(replace(best, others=tuple(others)))
         return made
 
@@ -224,10 +263,8 @@ class WrittenAnswer(Answer):
             return []
         read = self.read([one for one, _ in pairs])
         fields = {**read.fields, "written": self.target.ids([two for _, two in pairs])}
-        groups = in_order(np.maximum(read.sizes(), fields["written"].sizes()), INFERENCE_TOKENS)
-        found = predicted(
-            model, groups, partial(written_batch, fields, self.source.reading.names), written_nats
-        )
+        made = Pairs(fields, self.source.names)
+        found = predicted(model, made.in_order(), made.batch, written_nats)
         summed = ((rows, sums(nats, offsets_of(lengths))) for rows, (nats, lengths) in found)
         return [-float(nats) for nats in by_row(summed)]
 
@@ -244,30 +281,32 @@ class WrittenAnswer(Answer):
         else:
             ids = self.target.ids([target]).row(0)[1:]
         fields = {**read.fields, "written": Ragged.of([[BOS, *ids]], np.int64)}
-        batch = written_batch(fields, self.source.reading.names, np.array([0]))
-        tokenizer = self.target.tokenizer
+        batch = Pairs(fields, self.source.names).batch(np.array([0]))
+        tokenizer, pieces = self.target.tokenizer, self.source.pieces(source)
         return align(
             model,
             batch,
-            text=source,
+            text=self.source.shown(source),
             said=tokenizer.decode(ids),
-            read=self.source.pieces(source)[0],
+            read=pieces[0] if pieces else (),
             written=written_tokens(tokenizer, ids),
+            picture=self.source.picture(source),
         )
 
     # For the report -----------------------------------------------------------------------------------------
 
     def findings(self, model: Model, store: Store, part: Items, judged: Judged) -> Findings:
-        lengths = np.array([len(source.split()) for source in part.sources])
-        main = self.metrics[0]
-        buckets = score_by_length(main, judged.said, part.references, lengths)
+        main, buckets = self.metrics[0], []
+        if self.source.lengths_tell:
+            lengths = np.array([len(source.split()) for source in part.sources])
+            buckets = score_by_length(main, judged.said, part.references, lengths)
         by_length = {
             _words(one.shortest, one.longest): Scores(metrics={main.name: one.score}, examples=one.examples)
             for one in buckets
         }
         maps = []
         if looks(model):
-            sizes = np.array([len(source) for source in part.sources])
+            sizes = np.array([len(self.source.brief(source)) for source in part.sources])
             maps = [self.explain(model, part.sources[row], self.known.decode) for row in near(sizes).tolist()]
         return Findings(
             self._worst(part, judged.said), maps, by_length=by_length if len(buckets) > 1 else None
@@ -279,8 +318,9 @@ class WrittenAnswer(Answer):
         likeness = metric.score(metric.count(said, items.references))
         return [
             Example(
-                text=items.sources[row],
-                meant=items.references[row][0],
+                text=self.source.brief(items.sources[row]),
+                picture=self.source.picture(items.sources[row]),
+                meant=" / ".join(items.references[row][:SHOWN]),
                 said=said[row],
                 score=float(likeness[row]),
             )

@@ -210,6 +210,8 @@ class ReadField(Field):
         """Files to be answered for."""
         return Table(names, data, roles, self.any_ending)
 
+    lengths_tell: ClassVar[bool] = True
+    """Whether a longer input has more to be written for it."""
     gathers: ClassVar[bool] = False
     """Whether several rows may be one example."""
     any_ending: ClassVar[bool] = False
@@ -278,6 +280,11 @@ class ReadField(Field):
     def nested(self) -> bool:
         """Whether an example is read as rows of rows, such as sentences of words."""
         return False
+
+    @property
+    def full_stop(self) -> int | None:
+        """The id of a full stop, where inputs are texts that may end with one."""
+        return None
 
     @property
     def example(self) -> str:

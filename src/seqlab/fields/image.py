@@ -93,6 +93,7 @@ class ImageField(ReadField):
     facts: ImageFacts
     names = ("image",)
     chunk = 256
+    lengths_tell = False
 
     def __init__(self) -> None:
         self.facts = ImageFacts()

@@ -108,6 +108,10 @@ class SourceField(ReadField):
     def names(self) -> tuple[str, ...]:
         return self.reading.names
 
+    @property
+    def example(self) -> str:
+        return self.facts.example
+
     def finish(self, stores: Mapping[str, Store]) -> None:
         texts = [text for text in self.texts(stores["valid"]) if isinstance(text, str)]
         self.facts = SourceFacts(_short(texts))

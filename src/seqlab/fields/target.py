@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from seqlab.data.cells import Cells
 from seqlab.data.files import Place
 from seqlab.data.read import DataConfig, Role
 from seqlab.data.sides import SideLook, pair_problems, side_line
-from seqlab.data.store import Ragged, Store, marked
+from seqlab.data.store import Ragged, Store, marked, offsets_of
 from seqlab.data.survey import Problem, Split, Splits
 from seqlab.data.tokenizers import BOS, EOS, Tokenizer
 from seqlab.errors import UserError
@@ -46,6 +47,39 @@ TARGET = Role(
 WRITTEN = "tokenizer.written.json"
 
 
+def texts_of(cell: str) -> list[str]:
+    """The texts in a cell that may hold a list."""
+    if cell.lstrip().startswith("["):
+        try:
+            found = json.loads(cell)
+        except json.JSONDecodeError:
+            return [cell]
+        if isinstance(found, list):
+            return [one if isinstance(one, str) else json.dumps(one) for one in found]
+    return [cell]
+
+
+def _empty_one(cells: Mapping[str, str]) -> tuple[str, str] | None:
+    """What is wrong with a list of captions."""
+    texts = texts_of(cells["caption"])
+    if not texts:
+        return "the list of captions is empty.", "Give it a caption, or remove the row."
+    if empty := [place for place, text in enumerate(texts, 1) if not text.strip()]:
+        return f"caption {empty[0]} of {len(texts)} is empty.", "Write it, or remove it from the list."
+    return None
+
+
+CAPTION = Role(
+    "caption",
+    ("caption", "captions", "description", "text", "sentence", "sentences", "target"),
+    many=True,
+    check=_empty_one,
+)
+"""What is said of a picture: one text or a list of them."""
+SEVERAL = "\0"
+"""Between the texts of a row where they are kept; no line of a file has it."""
+
+
 @dataclass(frozen=True)
 class TargetFacts:
     joint: bool = True
@@ -54,6 +88,18 @@ class TargetFacts:
     """Median of written pieces for each piece that is read; a search may write so much more than usual."""
     longest: dict[str, int] = field(default_factory=dict)
     """Pieces of the longest text that was trained on, by side."""
+
+
+class TargetLook(SideLook):
+    """The same of the longest target of each row."""
+
+    def __init__(self, role: Role) -> None:
+        super().__init__("target")
+        self.column, self.many = role.name, role.many
+
+    def see(self, cells: Cells, mark: int) -> None:
+        texts = texts_of(cells[self.column]) if self.many else [cells[self.column]]
+        super().see({"target": max(texts, key=len)}, mark)
 
 
 class TargetField(Field):
@@ -65,20 +111,21 @@ class TargetField(Field):
     files = (WRITTEN,)
     tokenizer: Tokenizer
 
-    def __init__(self, joint: bool, beside: str = "source") -> None:
-        """`beside` names the text that is read, with which it is compared in a survey."""
-        self.facts, self.beside = TargetFacts(joint=joint), beside
+    def __init__(self, joint: bool, beside: str = "source", role: Role = TARGET) -> None:
+        """`beside` names the text that is read, with which it is compared in a survey; empty: what is read is
+        no text. `role` is that of its column; where it is `many`, a row may have several targets."""
+        self.facts, self.beside, self.role = TargetFacts(joint=joint), beside, role
 
     def roles(self, found: Mapping[str, str] | None = None) -> list[Role]:
-        return [TARGET]
+        return [self.role]
 
     # What is there ------------------------------------------------------------------------------------------
 
     def look(self, split: str) -> SideLook:
-        return SideLook("target")
+        return TargetLook(self.role)
 
     def problems(self, splits: Splits) -> Iterator[Problem]:
-        return pair_problems(splits, self.beside, self.name)
+        return pair_problems(splits, self.beside, self.name) if self.beside else iter(())
 
     def lines(self, split: Split) -> list[str]:
         return [side_line(split, self.name)]
@@ -96,7 +143,7 @@ class TargetField(Field):
             self.tokenizer = Tokenizer.load(folder / TOKENIZER)
         else:
             tokens = self.data.target_tokens or self.data.tokens
-            self.tokenizer = tokens.train(cells["target"] for cells in rows())
+            self.tokenizer = tokens.train(text for cells in rows() for text in self.of_row(cells))
             self.save(folder)
 
     def save(self, folder: Path) -> None:
@@ -119,12 +166,11 @@ class TargetField(Field):
                 why="Pairs with more pieces on either side are not trained on, so nothing is left.",
                 fix=f"Set data.length to more than {most}; the lengths are told by: seqlab check",
             )
-        read, written = (
-            train.fields["text"].sizes() - 1,
-            train.fields["written"].sizes() - 2,
-        )  # without [BOS] and [EOS]
-        longest = {"text": int(read.max()), "written": int(written.max())}
-        self.facts = TargetFacts(self.facts.joint, float(np.median(written / read)), longest)
+        read, written = train.sizes() - ("text" in train.fields), train.fields["written"]
+        pieces = np.diff(written.offsets) - 2  # without [BOS] and [EOS]
+        each = read if written.outer is None else np.repeat(read, np.diff(written.outer))
+        longest = {"text": int(read.max()), "written": int(pieces.max())}
+        self.facts = TargetFacts(self.facts.joint, float(np.median(pieces / each)), longest)
 
     def warnings(self, stores: Mapping[str, Store]) -> Iterator[str]:
         if cut := stores["train"].notes.get("cut", 0):
@@ -137,15 +183,25 @@ class TargetField(Field):
     # Numbers ------------------------------------------------------------------------------------------------
 
     def encode(self, rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool) -> Encoded:
-        texts = [cells["target"] for cells in rows]
-        ids = self.ids(texts)
+        texts = [self.of_row(cells) for cells in rows]
+        ids = self.ids([text for some in texts for text in some])
+        counts = np.array([len(some) for some in texts], np.int64)
         fits = ids.sizes() <= self.data.length + 2
-        return Encoded({"written": ids} | ({"raw.target": raw_text(texts)} if keep else {}), fits=fits)
+        if self.role.many:
+            ids = Ragged(ids.values, ids.offsets, offsets_of(counts))
+            fits = np.logical_and.reduceat(fits, offsets_of(counts)[:-1])
+        kept = {"raw.target": raw_text([SEVERAL.join(some) for some in texts])} if keep else {}
+        return Encoded({"written": ids} | kept, fits=fits)
+
+    def of_row(self, cells: Cells) -> list[str]:
+        """The targets of a row."""
+        cell = cells[self.role.name]
+        return texts_of(cell) if self.role.many else [cell]
 
     def ids(self, texts: Sequence[str]) -> Ragged:
         """Ids from [BOS] to [EOS]."""
         return marked(self.tokenizer.encode(texts), (BOS,), (EOS,))
 
-    def texts(self, store: Store) -> list[str]:
-        """The texts of a store that kept them."""
-        return kept_texts(store.fields["raw.target"])
+    def texts(self, store: Store) -> list[list[str]]:
+        """The targets of each row of a store that kept them."""
+        return [whole.split(SEVERAL) for whole in kept_texts(store.fields["raw.target"])]
