@@ -18,7 +18,7 @@ SILENT = "·"
 ROUNDS = 5
 START = (0.2, 0.7, 0.1)
 """How likely a letter writes no sound, one and two before anything is learnt."""
-Numbers = NDArray[np.int64]
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
@@ -124,7 +124,7 @@ class _Problem:
         return [some[::-1] for some in written]
 
 
-def _padded(rows: Sequence[Sequence[str]], names: Sequence[str]) -> Numbers:
+def _padded(rows: Sequence[Sequence[str]], names: Sequence[str]) -> Ints:
     """N T numbers from 1 on."""
     numbers = {name: number for number, name in enumerate(names, 1)}
     padded = np.zeros((len(rows), max(map(len, rows))), np.int64)

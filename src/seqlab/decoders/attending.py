@@ -17,7 +17,7 @@ from seqlab.encoders.transformer import Transformer
 from seqlab.errors import UserError
 from seqlab.nn.attention import masked_softmax
 from seqlab.nn.layers import start_linear
-from seqlab.parts import Attends, Cost, EncoderConfig, State
+from seqlab.parts import Attends, Cost, EncoderConfig, Numbers, State
 from seqlab.seq import Seq
 
 ScoreFunction = Literal["bilinear", "additive", "dot", "scaled-dot"]
