@@ -6,6 +6,7 @@ counted together: the bootstrap draws such blocks.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -31,6 +32,10 @@ class Forecasts:
     counted: Bool[np.ndarray, " N"] | None = None
     """Windows whose intervals are scored: none that the intervals were made from. None: all."""
 
+    block: int | None = None
+    """So many examples after each other are counted together; None: as many as there are steps, since windows
+    overlap."""
+
     def __len__(self) -> int:
         return len(self.scaled)
 
@@ -39,15 +44,25 @@ class Forecasts:
         return replace(self, low=low, high=high)
 
 
+def conformal_quantiles(errors: Float[np.ndarray, "N H C"], coverage: float) -> Float[np.ndarray, "H C"]:
+    """The ⌈(N+1)·coverage⌉-th smallest error of each step and target; the largest where there are too few.
+
+    Split conformal prediction (Vovk et al. 2005): of N exchangeable windows and one more, the error of the
+    new one is no larger with that probability.
+    """
+    rank = min(len(errors), math.ceil((len(errors) + 1) * coverage - 1e-9))
+    return np.asarray(np.sort(errors, axis=0)[rank - 1])
+
+
 class _OfForecasts(Metric):
-    """Counts: what each number of a window adds, and how many numbers there are; blocks of windows at once."""
+    """Counts: what each number of a window adds, and how many numbers there are, for blocks of windows."""
 
     better: ClassVar[Literal["higher", "lower"]] = "lower"
     watched = False
 
     def count(self, said: Forecasts, meant: Forecasts) -> Num[np.ndarray, "N K"]:
         sums, many = self.added(said, meant)
-        block = max(1, meant.scaled.shape[1])
+        block = meant.block or max(1, meant.scaled.shape[1])
         starts = np.arange(0, len(meant), block)
         return np.add.reduceat(np.stack([sums, many], axis=1).astype(np.float64), starts, axis=0)
 

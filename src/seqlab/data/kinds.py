@@ -15,6 +15,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "image": ("image", "images", "picture", "photo", "img"),
     "sound": ("audio", "sound", "wav", "recording", "speech"),
     "values": ("values", "series", "signal"),
+    "vector": ("vector", "parameters", "features"),
 }
 """What a column of each kind is usually called; the role of the same name takes it."""
 LOOKED_AT = 20
@@ -75,9 +76,9 @@ def _named(kind: str) -> Callable[[Sequence[str], Sequence[Sequence[str]], Mappi
     def holds(header: Sequence[str], rows: Sequence[Sequence[str]], columns: Mapping[str, str]) -> bool:
         if any(column.lower() in NAMES[kind] for column in header):
             return True
-        endings = ENDINGS[kind]
+        endings = ENDINGS.get(kind, ())
         places = range(len(header))
-        return bool(rows) and any(
+        return bool(rows and endings) and any(
             all(row[place].lower().endswith(endings) for row in rows) for place in places
         )
 
@@ -102,4 +103,4 @@ def _number(cell: str) -> bool:
     return True
 
 
-_HOLDS = {"image": _named("image"), "sound": _named("sound"), "values": _values}
+_HOLDS = {"image": _named("image"), "sound": _named("sound"), "values": _values, "vector": _named("vector")}

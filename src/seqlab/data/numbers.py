@@ -91,29 +91,38 @@ def read_file(path: Path, name: str, config: DataConfig) -> NDArray[np.float64]:
 
 
 class SeriesTable(Table):
-    """A table of labelled series. Its role "values" is one column, or all columns that no other role has."""
+    """A table of series of numbers. The role `spread` is one column, or all columns that no other role has;
+    those in `lists` are one column each."""
 
     features = 0
     """Numbers of each step, as in the first row."""
 
-    def __init__(self, names: Sequence[str], config: DataConfig, roles: Sequence[Role]) -> None:
-        told = config.columns.get("values", "")
+    def __init__(
+        self,
+        names: Sequence[str],
+        config: DataConfig,
+        roles: Sequence[Role],
+        spread: str = "values",
+        lists: Sequence[str] = (),
+    ) -> None:
+        self.spread, self.lists = spread, lists
+        told = config.columns.get(spread, "")
         self.chosen = [name.strip() for name in told.split(",")] if "," in told else []
         """The columns that are a series together, where they are told."""
-        others = {role: name for role, name in config.columns.items() if role != "values" or not self.chosen}
+        others = {role: name for role, name in config.columns.items() if role != spread or not self.chosen}
         one = bool(told) and not self.chosen
-        some = [role._replace(required=one) if role.name == "values" else role for role in roles]
+        some = [role._replace(required=one) if role.name == spread else role for role in roles]
         super().__init__(names, replace(config, columns=others), some)
 
     @functools.cached_property
     def found(self) -> dict[str, str]:
         layout = self._layout(self.sources[0])
-        return {**layout.found, "values": ", ".join(self._columns(layout, self.sources[0].name))}
+        return {**layout.found, self.spread: ", ".join(self._columns(layout, self.sources[0].name))}
 
     def _columns(self, layout: Layout, file: str) -> list[str]:
         """The columns of the series."""
-        if "values" in layout.found:
-            return [layout.found["values"]]
+        if self.spread in layout.found:
+            return [layout.found[self.spread]]
         if not self.chosen:
             taken = set(layout.found.values())
             return [column for column in layout.columns if column not in taken]
@@ -122,7 +131,7 @@ class SeriesTable(Table):
                 raise UserError(
                     what=f'{file}: there is no column "{column}".{did_you_mean(column, layout.columns)}',
                     why=f"The columns are: {', '.join(layout.columns[:30])}",
-                    fix="Mend data.columns.values.",
+                    fix=f"Mend data.columns.{self.spread}.",
                 )
         return self.chosen
 
@@ -142,6 +151,7 @@ class SeriesTable(Table):
                 numbers = read_file(path, str(path), self.config)
             else:
                 numbers = read_numbers(cells[0])
+            others = {role: joined(read_numbers(row.cells[role])) for role in self.lists if role in row.cells}
         except (ValueError, UserError) as error:
             what = error.what if isinstance(error, UserError) else f"{error}."
             return Bad(place, what, "Write plain numbers, and fill gaps or leave such rows out.")
@@ -152,7 +162,7 @@ class SeriesTable(Table):
                 f"each step has {numbers.shape[1]} numbers here, but {self.features} in the first row.",
                 "Give every series the same columns.",
             )
-        return Row(place, {**row.cells, "values": joined(numbers)}, record)
+        return Row(place, {**row.cells, **others, self.spread: joined(numbers)}, record)
 
     @staticmethod
     def _wide(columns: Sequence[str], cells: Sequence[str]) -> NDArray[np.float64]:

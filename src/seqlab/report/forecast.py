@@ -44,6 +44,8 @@ class Curves:
     def _chart(self, place: int) -> str:
         past, said, low, high = (one[:, place] for one in (self.past, self.said, self.low, self.high))
         came = None if self.came is None else self.came[:, place]
+        if not len(past):
+            return _alone(self.names[place], said, came)
         steps = len(past)
         ahead = np.arange(1, len(said) + 1)
         every = np.concatenate([past, low, high, *([came] if came is not None else [])])
@@ -116,6 +118,14 @@ class Curves:
         axes.grid(True, color="#eee")
 
 
+def _alone(name: str, said: Float[np.ndarray, " H"], came: Float[np.ndarray, " H"] | None) -> str:
+    """What was written beside what was meant, with no past."""
+    curves = [chart.Curve("written", range(1, len(said) + 1), said.tolist())]
+    if came is not None:
+        curves.append(chart.Curve("meant", range(1, len(came) + 1), came.tolist()))
+    return chart.line_chart(name, curves)
+
+
 CSS = html.asset("forecast.css")
 
 
@@ -169,5 +179,5 @@ def explained(
             ),
         ),
         method="gradient × input",
-        note="Shown is gradient × input: to first order what each step adds, on the scale that the model reads.",
+        note="Shown is gradient × input: to first order what each step adds, on the model's own scale.",
     )

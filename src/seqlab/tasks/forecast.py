@@ -8,13 +8,18 @@ from typing import Any, ClassVar, Literal
 
 from seqlab import rules
 from seqlab.answers.answer import Answer, Known
-from seqlab.answers.forecast import DirectForecast, Options, StepsForecast
+from seqlab.answers.curve import CurveAnswer
+from seqlab.answers.forecast import DirectForecast, StepsForecast
+from seqlab.answers.forecast_predictions import Options
 from seqlab.baselines.baseline import Baseline
+from seqlab.baselines.curve import LinearCurve, MeanCurve
 from seqlab.baselines.forecast import LeastSquares, Repeat, SeasonalRepeat
 from seqlab.config import Positive, Probability
 from seqlab.data.read import DataConfig
 from seqlab.errors import UserError
+from seqlab.fields.curve import CurveField
 from seqlab.fields.field import Field
+from seqlab.fields.read_vector import ReadVectorField
 from seqlab.fields.series import SeriesField
 from seqlab.model import ModelConfig
 from seqlab.objectives import GaussianNats, SquaredError
@@ -28,6 +33,8 @@ from seqlab.tasks.task import TaskConfig, Weighted
 class Forecast(TaskConfig, kind="forecast"):
     """The next steps of one or several series, with intervals."""
 
+    reads: Literal["values", "vector"] = "values"
+    """What is read: series over time; or one vector a row, from which a sequence of numbers is written."""
     window: Positive = 48
     """Steps that are seen."""
     horizon: Positive = 12
@@ -46,15 +53,15 @@ class Forecast(TaskConfig, kind="forecast"):
     coverage: Probability = 0.9
     """Share of what comes that an interval is to hold."""
     intervals: Literal["conformal", "learned"] = "conformal"
-    """conformal: as wide as errors on validation rows were. learned: by the variances that the model says (head
-    gaussian, or decoder.variance=learned)."""
+    """conformal: as wide as errors on validation rows were. learned: by the variances that the model says
+    (model.head.kind=gaussian, or model.decoder.variance=learned)."""
     trajectories: Positive = 200
     """Futures that are drawn for learned intervals, where a decoder writes step by step."""
 
     example: ClassVar[str] = ""
     data_example: ClassVar[str] = "sales.csv"
     default: ClassVar[str] = "linear"
-    readable: ClassVar = ("values",)
+    readable: ClassVar = ("values", "vector")
     passes: ClassVar = (
         (3_000, 60),
         (10_000, 40),
@@ -66,14 +73,18 @@ class Forecast(TaskConfig, kind="forecast"):
     presets = staticmethod(forecast_presets.presets)
 
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
+        if self.reads == "vector":
+            return [ReadVectorField(lists=("values",)), CurveField()]
         return [SeriesField(self.window, self.horizon, self.targets, self.past, self.future, self.gaps)]
 
     def answer(self, known: Known) -> Answer:
+        if self.reads == "vector":
+            return CurveAnswer(known)
         how = Options(self.window, self.horizon, self.level, self.coverage, self.intervals, self.trajectories)
         return (DirectForecast if known.model.decoder is None else StepsForecast)(known, how)
 
     def baselines(self) -> Sequence[type[Baseline]]:
-        return (Repeat, SeasonalRepeat, LeastSquares)
+        return (MeanCurve, LinearCurve) if self.reads == "vector" else (Repeat, SeasonalRepeat, LeastSquares)
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
         return Facts(
@@ -105,17 +116,26 @@ class Forecast(TaskConfig, kind="forecast"):
                 why="A head says all steps at once, a decoder one after the other.",
                 fix="Set model.pool.kind=last and model.head.kind=linear.",
             )
+        if self.reads == "vector" and model.decoder is None:
+            raise UserError(
+                what="model.decoder is empty.",
+                why="From a vector the numbers are written one step after the other, which a decoder does.",
+                fix="Set model.decoder.kind=attending, or choose --model lstm.",
+            )
         learned = getattr(head, "variance", "") == "learned" or head.kind == "gaussian"
         if self.intervals == "learned" and not learned:
             raise UserError(
                 what="task.intervals is learned, but the model says no variances.",
                 why="Its answers are means alone.",
-                fix="Set model.head.kind=gaussian, or model.decoder.variance=learned; or task.intervals=conformal.",
+                fix="Set model.head.kind=gaussian, or model.decoder.variance=learned; or"
+                " task.intervals=conformal.",
             )
         reads = "written" if model.decoder else "row"
         return [(1.0, GaussianNats(reads) if learned else SquaredError(reads))]
 
     def words(self, answer: Answer) -> Words:
+        if self.reads == "vector":
+            return self._words_of_curves(answer)
         return Words(
             purpose=f"forecasts the next {self.horizon} steps from {self.window}",
             counted="steps",
@@ -135,7 +155,22 @@ class Forecast(TaskConfig, kind="forecast"):
             explain='seqlab explain . "0.1, 0.4, 0.3, ..." --out map.html',
             python=("run.predict([past])[0].values    # past: a list of numbers",),
             limits=(
-                "It knows nothing but the past of these columns: what never happened before is not predicted.",
+                "It knows nothing but the past of these columns: what never happened is not predicted.",
                 "Intervals hold as often as told only while the series goes on as it did.",
             ),
+        )
+
+    def _words_of_curves(self, answer: Answer) -> Words:
+        yours = answer.example or answer.reads.yours
+        return Words(
+            purpose="writes a sequence of numbers for a vector",
+            scored="rows",
+            drawn=1,
+            worst=WorstTable(
+                "Where it was furthest off", ("vector", "MSE"), "Often vectors unlike all others."
+            ),
+            shell=(f'seqlab predict . "{yours}"', "seqlab evaluate . more.jsonl"),
+            explain=f'seqlab explain . "{yours}" --out map.html',
+            python=(f'run.predict("{yours}").values',),
+            limits=("It writes something for any vector, also for one unlike all that it has learnt from.",),
         )

@@ -7,7 +7,32 @@ from seqlab.tasks.task import Size
 
 
 def presets(size: Size) -> dict[str, Tree]:
-    """Settings trees by name."""
+    """Settings trees by name, for what is read."""
+    return {"values": of_series, "vector": of_vectors}[size.reads]()
+
+
+def of_vectors() -> dict[str, Tree]:
+    """R3 as it stands: the vector is fed at every step beside the last value, and begins the state."""
+
+    def model(body: str) -> Tree:
+        return {
+            "input": {"kind": "vectors", "width": 64},
+            "encoder": {"kind": "none"},
+            "pool": None,
+            "head": None,
+            "decoder": {
+                "kind": "attending",
+                "attend": "none",
+                "context": "every-step",
+                "width": 64,
+                "body": {"kind": body, "width": 128},
+            },
+        }
+
+    return {body: {"model": model(body), "training": {"rate": 2e-3}} for body in ("lstm", "gru", "rnn")}
+
+
+def of_series() -> dict[str, Tree]:
     steps = {"kind": "vectors", "width": 64}
     state = {"width": 128}
     wanders = {"level": "mean"}
