@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,16 +28,19 @@ from seqlab.tasks import DEFAULT
 from seqlab.tasks.prepare import Files
 from seqlab.tasks.task import Size
 
-FORMATS = (".csv", ".tsv", ".jsonl")
+FORMATS = (".csv", ".tsv", ".jsonl", ".conll")
 
 
-def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool, ask: Ask) -> None:
-    """Answers for texts from the command line, among which may stand settings: a line each."""
+def predict_texts(
+    folder: str, words: Sequence[str], output: str, as_json: bool, ask: Ask, given: Sequence[str] = ()
+) -> None:
+    """Answers for texts from the command line, among which may stand settings: a line each. `given` is what
+    the texts are written for: nothing, one for all, or one for each."""
     run = load(folder)
     texts = [word for word in words if not SETTING.match(word)]
     settings = parse_overrides([word for word in words if SETTING.match(word)])
     if run.answer.begins and ask == "answer":
-        texts = texts or [""]  # from nothing
+        texts = texts or [""] * max(1, len(given))  # from nothing
     if not texts:
         raise UserError(
             what="There is no text to answer for.",
@@ -46,19 +50,30 @@ def predict_texts(folder: str, words: Sequence[str], output: str, as_json: bool,
         )
     alone = len(texts) == 1 and ask == "answer" and not (output or as_json)
     if run.answer.begins and alone and sys.stdout.isatty():
-        write_on(run, texts[0], settings)
+        write_on(run, texts[0], settings, given)
         return
-    given = [as_text(text) if run.answer.joins else text for text in texts]
-    answers = run.answers(ask, given, settings)
+    asked = [as_text(text) if run.answer.joins else text for text in texts]
+    answers = run.answers(ask, asked, settings, one_for_all(given))
     if output:
-        rows = [{"text": text} | answer.columns() for text, answer in zip(texts, answers, strict=True)]
+        told = [{"given": one} for one in ([given[0]] * len(texts) if len(given) == 1 else given)]
+        rows = [
+            {"text": text} | beside | answer.columns()
+            for text, beside, answer in zip(texts, told or [{}] * len(texts), answers, strict=True)
+        ]
         write_table_file(Path(output), rows)
         print(f"{len(rows):,} answers in {output}")
         return
     for text, answer in zip(texts, answers, strict=True):
         print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else beside(run, answer, text))
     if not as_json:
-        print(f'Next: seqlab explain {folder} "{texts[0] or run.example}" --out map.html', file=sys.stderr)
+        also = f" --given {shlex.quote(given[0])}" if given else ""
+        shown = texts[0] or run.example
+        print(f'Next: seqlab explain {folder} "{shown}"{also} --out map.html', file=sys.stderr)
+
+
+def one_for_all(given: Sequence[str]) -> Any:
+    """What is given: nothing, one for all texts, or one for each."""
+    return None if not given else given[0] if len(given) == 1 else list(given)
 
 
 SETTING = re.compile(r"(task|data|model|training|decode)(\.\w+)+=")
@@ -70,13 +85,13 @@ def beside(run: Run, answer: Prediction, text: str) -> str:
     return f"{answer.shown()}\t{text}" if run.answer.echoes else answer.shown()
 
 
-def write_on(run: Run, prompt: str, settings: dict[str, Any]) -> None:
+def write_on(run: Run, prompt: str, settings: dict[str, Any], given: Sequence[str] = ()) -> None:
     """The prompt and what follows, piece by piece as it is written."""
     if run.decoding(settings).beam > 1:
-        print(run.predict([prompt], settings)[0].shown())
+        print(run.predict([prompt], settings, one_for_all(given))[0].shown())
     else:
         print(prompt, end="", flush=True)
-        for piece in run.stream(prompt, settings):
+        for piece in run.stream(prompt, settings, one_for_all(given)):
             print(piece, end="", flush=True)
         print()
     print(
@@ -112,13 +127,13 @@ def predict_file(
         )
 
 
-def explain_texts(folder: str, texts: Sequence[str], out: str) -> None:
+def explain_texts(folder: str, texts: Sequence[str], out: str, given: str = "") -> None:
     """A map for each text; several are numbered."""
     run = load(folder)
     path = Path(out)
     for number, text in enumerate(texts, 1):
         place = path if len(texts) == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
-        explanation = run.explain(as_text(text))
+        explanation = run.explain(as_text(text), given=given or None)
         explanation.save(place)
         note = f" ({explanation.note})" if explanation.note else ""
         print(f"{explanation.label}\t{text}\n{explanation.method}{note}: {place}")
@@ -203,7 +218,8 @@ def write_table_file(path: Path, rows: Iterable[dict[str, Any]]) -> int:
     if plain.suffix not in FORMATS:
         raise UserError(
             what=f'{path}: rows can\'t be written as "{plain.suffix or plain.name}".',
-            why="The ending of the name decides the format: .csv, .tsv or .jsonl, plain or .gz.",
+            why="The ending of the name decides the format: .csv, .tsv or .jsonl, plain or .gz; .conll where"
+            " each word has an answer.",
             fix=f"For instance: --output {plain.with_suffix('.csv').name}",
         )
     if not path.parent.is_dir():
@@ -234,6 +250,8 @@ def _opened(path: Path, zipped: bool) -> Iterator[TextIO]:
 def _row_writer(file: TextIO, kind: str) -> Any:
     if kind == ".jsonl":
         return lambda row: file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    if kind == ".conll":
+        return lambda row: file.write(_block(row))
     if kind == ".tsv":  # as our reader takes it: no quotes, so no tabs or line breaks inside a cell
         table = csv.writer(
             file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, escapechar=None, lineterminator="\n"
@@ -252,7 +270,25 @@ def _row_writer(file: TextIO, kind: str) -> Any:
                 why="The columns of a table are those of its first row.",
                 fix="Write objects instead: --output answers.jsonl",
             )
-        cells = [row.get(name, "") for name in names]
+        cells = [_cell(row.get(name, "")) for name in names]
         table.writerow([re.sub(r"[\t\r\n]", " ", str(cell)) for cell in cells] if kind == ".tsv" else cells)
 
     return write
+
+
+def _cell(value: Any) -> Any:
+    """A list as JSON, as our reader takes it; anything else as it is."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+
+
+def _block(row: Mapping[str, Any]) -> str:
+    """The lists of a row side by side, a line for each of their values, and a blank line."""
+    lists = [value for value in row.values() if isinstance(value, list)]
+    if not lists or len({len(value) for value in lists}) > 1:
+        raise UserError(
+            what="These answers are not one for each word.",
+            why="A .conll file has a line for each word.",
+            fix="Write a table: --output answers.jsonl",
+        )
+    lines = zip(*lists, strict=True)
+    return "".join("\t".join(re.sub(r"\s", " ", str(cell)) for cell in line) + "\n" for line in lines) + "\n"
