@@ -13,7 +13,7 @@ MATHS = PARTS | {"nn"}
 MODEL = MATHS | {"inputs", "encoders", "outputs", "decoders", "model", "objectives"}
 DATA = CORE | {"data"}
 INFER = MODEL | {"data", "inference", "likelihood"}
-SCORES = {"metrics", "span_metrics", "spans", "text_metrics"}
+SCORES = {"forecast_metrics", "metrics", "span_metrics", "spans", "text_metrics"}
 REPORT = MODEL | SCORES
 TRAINING = MODEL | {"data", "report"}
 FIELDS = MODEL | {"data", "spans", "text_metrics"}
@@ -39,7 +39,7 @@ ALLOWED = {
     "encoders": MATHS,
     "outputs": MATHS,
     "decoders": MATHS | {"encoders", "outputs"},
-    "decode": MATHS,
+    "decode": MATHS | {"outputs"},
     "model": MODEL,
     "objectives": MODEL,
     "data": CORE,
@@ -47,6 +47,7 @@ ALLOWED = {
     "spans": set(),
     "span_metrics": PARTS | {"metrics", "spans"},
     "text_metrics": PARTS | {"metrics"},
+    "forecast_metrics": PARTS | {"metrics"},
     "inference": INFER,
     "likelihood": INFER,
     "report": REPORT,
@@ -95,7 +96,19 @@ def test_every_import_follows_an_arrow():
 
 SHARED = {
     "tasks": {"task", "prepare"},
-    "answers": {"answer", "documents", "exercise_counts", "exercises", "fill_blanks", "searching", "writer"},
+    "answers": {
+        "answer",
+        "documents",
+        "exercise_counts",
+        "exercises",
+        "fill_blanks",
+        "forecast_pictures",
+        "forecast_predictions",
+        "forecasting",
+        "searching",
+        "series_ends",
+        "writer",
+    },
     "fields": {"field"},
     "baselines": {"baseline", "ngrams", "word_table"},
 }

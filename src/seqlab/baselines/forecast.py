@@ -9,8 +9,9 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from seqlab.answers.answer import Judged
-from seqlab.answers.forecast import ForecastAnswer, Windows
+from seqlab.answers.forecasting import ForecastAnswer
 from seqlab.baselines.baseline import Baseline, Lesson
+from seqlab.data.windows import Windows
 
 MOST = 20_000
 """Windows that least squares are learnt from, at the most."""
@@ -94,7 +95,8 @@ class SeasonalRepeat(ForecastBaseline):
 
 
 class LeastSquares(ForecastBaseline):
-    """A matrix for each target, from its own window to its next steps, by least squares with a little ridge."""
+    """A matrix for each target, from its own window to its next steps, by least squares with a little
+    ridge."""
 
     name, file = "least squares", "linear.safetensors"
     does = "is linear in the window of each target, by least squares"

@@ -15,7 +15,7 @@ from seqlab.data.cells import Cells
 from seqlab.data.files import Place
 from seqlab.data.numbers import is_number
 from seqlab.data.read import DataConfig, Role, Table
-from seqlab.data.store import Ragged, Store
+from seqlab.data.store import Ragged
 from seqlab.data.survey import Look, Problem, Split, Splits, first_of, text_hash
 from seqlab.data.times import Step, period_of, seconds_of, step_of, style_of
 from seqlab.errors import UserError, did_you_mean
@@ -70,7 +70,7 @@ class SeriesLook(Look):
         time = seconds_of(cells["time"], self.facts.step.style) if "time" in cells else None
         self._times.append(len(self._times) if time is None else time)
         for column, numbers in zip(self.facts.columns, self._numbers, strict=True):
-            numbers.append(float(cells[column]) if cells[column].strip() else float("nan"))
+            numbers.append(number_or_gap(cells[column]))
         self.characters += len(self._numbers)
 
     @property
@@ -133,11 +133,7 @@ class SeriesField(ReadField):
         whole = self.gaps == "stop"
         return roles + [
             Role(
-                column,
-                (column,),
-                required=whole,
-                number=whole,
-                check=None if whole else _number_or_gap(column),
+                column, (column,), required=whole, number=whole, check=None if whole else _gap_allowed(column)
             )
             for column in facts.columns
         ]
@@ -234,7 +230,8 @@ class SeriesField(ReadField):
         return {name: mask for name, mask in parts.items() if name == "train" or mask.any()}
 
     def _edges(self, look: SeriesLook) -> Any:
-        """Gives, for the times of a series, the rows at which train, valid and test begin, and where all ends."""
+        """Gives, for the times of a series, the rows at which train, valid and test begin, and where all
+        ends."""
         told = list(self._split)
         if not told:
             return lambda times: [0, len(times) - max(1, round(SHARE * len(times))), len(times)]
@@ -324,8 +321,8 @@ class SeriesField(ReadField):
             missing = f"{moves[gaps[0]] - 1:g}" if moves[gaps[0]] > 1 else "less than one"
             told = (
                 f"after {self.facts.step.written(written[gaps[0]])}{of} comes"
-                f" {self.facts.step.written(written[gaps[0] + 1])}: {missing} step{'' if missing == '1' else 's'}"
-                f" of a {step} {'is' if missing == '1' else 'are'} left out"
+                f" {self.facts.step.written(written[gaps[0] + 1])}: {missing}"
+                f" {f'step of a {step} is' if missing == '1' else f'steps of a {step} are'} left out"
             )
             more = f", and there are {many - 1:,} more such gaps." if many > 1 else "."
             yield Problem(
@@ -434,14 +431,11 @@ class SeriesField(ReadField):
         numbers = {name: number for number, name in enumerate(facts.series)}
         for row, cells in enumerate(rows):
             if cells.get("series", "") not in numbers:
-                where = f"{places[row]}: " if places else ""
-                raise UserError(
-                    what=f'{where}the series "{cells.get("series", "")}" was not in the training data.',
-                    why="Each series is forecast on a scale that was learnt from it.",
-                    fix="Train on it, too, or leave it out.",
-                )
+                raise unknown_series(f"{places[row]}: " if places else "", cells.get("series", ""))
         series = np.array([numbers[cells.get("series", "")] for cells in rows], np.int64)
-        values = np.array([[_float(cells[column]) for column in facts.columns] for cells in rows], np.float64)
+        values = np.array(
+            [[number_or_gap(cells[column]) for column in facts.columns] for cells in rows], np.float64
+        )
         scaled = ((values - np.array(facts.means)[series]) / np.array(facts.spreads)[series]).astype(
             np.float32
         )
@@ -509,7 +503,7 @@ def _any_time(cell: str) -> float | None:
     return None if style in (None, "number") else seconds_of(cell, str(style))
 
 
-def _number_or_gap(column: str) -> Any:
+def _gap_allowed(column: str) -> Any:
     def check(cells: Mapping[str, str]) -> tuple[str, str] | None:
         cell = cells[column].strip()
         if not cell or is_number(cell) or cell.lower() in ("nan", "na", "null"):
@@ -522,23 +516,15 @@ def _number_or_gap(column: str) -> Any:
     return check
 
 
-def _float(cell: str) -> float:
+def number_or_gap(cell: str) -> float:
+    """The number in a cell; NaN where there is none."""
     return float(cell) if is_number(cell) else float("nan")
 
 
-def windows_of(store: Store, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of a store in the order of series and time, and the places in it where `length` of them follow
-    each other without a gap."""
-    series = np.asarray(store.arrays["series"])
-    time = np.asarray(store.arrays["time"]) if "time" in store.arrays else np.arange(len(series), dtype=float)
-    if "time" not in store.arrays:
-        order = np.argsort(series, kind="stable")
-        joined = np.diff(series[order]) == 0
-    else:
-        order = np.lexsort((time, series))
-        joined = (np.diff(series[order]) == 0) & (np.diff(time[order]) == 1)
-    whole = np.isfinite(np.asarray(store.fields["values"].values)[order]).all(axis=1)
-    joined &= whole[1:] & whole[:-1]
-    starts = np.concatenate([[0], np.flatnonzero(~joined) + 1, [len(order)]])
-    begins = [np.arange(one, two - length + 1) for one, two in itertools.pairwise(starts.tolist())]
-    return order, np.concatenate(begins)
+def unknown_series(where: str, name: str) -> UserError:
+    """Of a series that was not trained on."""
+    return UserError(
+        what=f'{where}the series "{name}" was not in the training data.',
+        why="Each series is forecast on a scale that was learnt from it.",
+        fix="Train on it, too, or leave it out.",
+    )

@@ -76,7 +76,7 @@ class Curves:
         if came is not None:
             parts.append(line(np.arange(len(said) + 1).tolist(), [past[-1], *came.tolist()], "came"))
         parts.append(line(np.arange(len(said) + 1).tolist(), joined.tolist(), "said"))
-        legend = ["past", "forecast", f"{100 * self.coverage:g} % interval"] + (
+        legend = ["past", "prediction", f"{100 * self.coverage:g} % interval"] + (
             ["what came"] if came is not None else []
         )
         kinds = ["past", "said", "band", "came"]
@@ -107,7 +107,7 @@ class Curves:
         )  # fmt: skip
         start = self.past[-1:, place]
         axes.plot(
-            np.arange(len(ahead) + 1), [*start, *self.said[:, place]], color="#3b6fd4", label="forecast"
+            np.arange(len(ahead) + 1), [*start, *self.said[:, place]], color="#3b6fd4", label="prediction"
         )
         if self.came is not None:
             axes.plot(
