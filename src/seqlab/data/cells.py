@@ -26,13 +26,16 @@ class KeptRows:
         self.roles = tuple(roles)
         self._file = tempfile.TemporaryFile(dir=folder, buffering=2**20)  # noqa: SIM115 it lives as long as this
         self._sizes = array("I")
-        """Bytes of each cell, row after row."""
+        """Characters of each cell, row after row."""
+        self._bytes = array("Q")
+        """Bytes of each chunk of rows."""
 
     def append(self, cells: Cells) -> None:
-        for role in self.roles:
-            text = cells.get(role, "").encode("utf-8", "surrogatepass")
-            self._sizes.append(len(text))
-            self._file.write(text)
+        texts = [cells.get(role, "") for role in self.roles]
+        if len(self) % CHUNK == 0:
+            self._bytes.append(0)
+        self._sizes.extend(map(len, texts))
+        self._bytes[-1] += self._file.write("".join(texts).encode("utf-8", "surrogatepass"))
 
     def flush(self) -> None:
         """Write what is still in memory: a full disk is told here, not where rows are read back."""
@@ -43,16 +46,15 @@ class KeptRows:
 
     def rows(self, chosen: np.ndarray | None = None) -> Iterator[Cells]:
         """The rows in order, or those of them that `chosen` (a bool for each) says."""
-        width, start = len(self.roles), 0
-        for first in range(0, len(self), CHUNK):
-            sizes = np.asarray(self._sizes[width * first : width * (first + CHUNK)], np.int64)
+        width, start, first = len(self.roles), 0, 0
+        for size in self._bytes:
+            sizes = self._sizes[width * first : width * (first + CHUNK)]
             self._file.seek(start)
-            whole = self._file.read(int(sizes.sum()))
-            start += len(whole)
-            edges = [0, *np.cumsum(sizes).tolist()]
-            cells = [
-                whole[one:two].decode("utf-8", "surrogatepass") for one, two in itertools.pairwise(edges)
-            ]
+            whole = self._file.read(size).decode("utf-8", "surrogatepass")
+            start += size
+            edges = itertools.accumulate(sizes, initial=0)
+            texts = [whole[one:two] for one, two in itertools.pairwise(edges)]
             for row in range(len(sizes) // width):
                 if chosen is None or chosen[first + row]:
-                    yield dict(zip(self.roles, cells[width * row : width * (row + 1)], strict=True))
+                    yield dict(zip(self.roles, texts[width * row : width * (row + 1)], strict=True))
+            first += CHUNK

@@ -11,6 +11,9 @@ from typing import NamedTuple
 from seqlab.errors import UserError, did_you_mean, one_of
 
 
+RowCheck = Callable[[Mapping[str, str]], tuple[str, str] | None]
+
+
 class Role(NamedTuple):
     """Something a task needs from each row."""
 

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 from seqlab.config import Positive
 from seqlab.data import conll
-from seqlab.data.columns import Layout, Role, layout_of
+from seqlab.data.columns import Layout, Role, RowCheck, layout_of
 from seqlab.data.files import DataFile, Lines, Place, find, open_bytes
 from seqlab.data.pictures import PictureConfig
 from seqlab.data.sound import SoundConfig
@@ -132,6 +132,7 @@ class Table:
         self.config, self.roles = config, tuple(roles)
         self.sources = find(names, any_ending)
         self._layouts: dict[DataFile, Layout] = {}
+        self._needs: dict[int, tuple[list[Role], list[RowCheck]]] = {}
 
     @functools.cached_property
     def found(self) -> dict[str, str]:
@@ -338,11 +339,10 @@ class Table:
 
     def _checked(self, place: Place, record: dict[str, str], layout: Layout) -> Row | Bad:
         """The row, unless a cell that is needed is empty or not the number it should be."""
+        needed, checks = self._asked(layout)
         cells = {role: record[column] for role, column in layout.found.items()}
-        for role in self.roles:
-            cell = cells.get(role.name)
-            if cell is None or not role.required:
-                continue
+        for role in needed:
+            cell = cells[role.name]
             if not cell or cell.isspace():
                 return Bad(place, f"the {role.name} is empty.", f"Give it a {role.name}, or remove the row.")
             if role.number and not _is_number(cell):
@@ -351,10 +351,18 @@ class Table:
                     f'the {role.name} "{cell[:40]}" is not a number.',
                     "Write a plain number, such as 3.5.",
                 )
-        for role in self.roles:
-            if role.check is not None and role.name in cells and (fault := role.check(cells)):
+        for check in checks:
+            if fault := check(cells):
                 return Bad(place, *fault)
         return Row(place, cells, record)
+
+    def _asked(self, layout: Layout) -> tuple[list[Role], list[RowCheck]]:
+        """The roles whose cells have to be there, and what else is asked of a row; worked out once."""
+        if id(layout) not in self._needs:
+            roles = [role for role in self.roles if role.name in layout.found]
+            checks = [role.check for role in roles if role.check is not None]
+            self._needs[id(layout)] = [role for role in roles if role.required], checks
+        return self._needs[id(layout)]
 
     def _layout(self, source: DataFile) -> Layout:
         """What the columns of a file are; read from its first rows once."""
