@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 
@@ -41,6 +42,11 @@ def data(tmp_path_factory):
     pairs = [(text, " ".join(reversed(text.split()))) for text, _ in rows[:80]]
     write_table(folder / "pairs.csv", pairs, ("source", "target"))
     write_table(folder / "texts.csv", [(text,) for text, _ in rows], ("text",))
+    lines = [
+        {"tokens": (words := text.split()), "tags": [f"{len(word) > 4}" for word in words]}
+        for text, _ in rows
+    ]
+    (folder / "tagged.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines[:80]))
     return folder
 
 
@@ -110,6 +116,22 @@ def test_a_body_under_translate_trains_saves_and_answers_alike_after_loading(
     run = tune("translate", data, pretrained(preset), tmp_path / "run", **more)
     texts = [text for text, _ in opinions(3, seed=1)]
     assert library.load(tmp_path / "run").predict(texts) == run.predict(texts)
+
+
+@pytest.mark.parametrize("preset", ["bert", "gpt", "elmo", "blank-bilstm", "bart"])
+def test_a_body_under_tag_answers_for_each_word_by_its_first_piece(preset, pretrained, data, tmp_path):
+    run = library.train(
+        "tag", str(data / "tagged.jsonl"), start=pretrained(preset).folder, steps=2,
+        settings=SMALL, out=tmp_path / "run", quiet=True,
+    )  # fmt: skip
+    words = [text.split() for text, _ in opinions(5, seed=1)]
+    said = run.predict(words)
+    assert [len(one.tags) for one in said] == list(map(len, words))
+    assert library.load(tmp_path / "run").predict(words) == said
+    before = load_file(pretrained(preset).folder / "model.safetensors")
+    after = load_file(tmp_path / "run" / "model.safetensors")
+    assert set(run.model.state_dict()) >= {"places.output.weight"} and "places.output.weight" not in before
+    assert after["input.embedding.weight"].shape[0] == run.facts.symbols["text"]
 
 
 def test_a_body_reads_as_far_as_its_positions_tell(pretrained, data, tmp_path):

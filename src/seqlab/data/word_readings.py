@@ -23,6 +23,12 @@ from seqlab.errors import UserError
 from seqlab.folder import TOKENIZER
 
 Sentences = Sequence[Sequence[str]]
+MARKS: dict[str, tuple[list[int], list[int]]] = {
+    "none": ([], []),
+    "cls": ([CLS], [SEP]),
+    "sep": ([SEP], [SEP]),
+}
+"""What stands before and after a row of pieces, by data.marks."""
 
 
 class WordReading:
@@ -59,7 +65,7 @@ class WordReading:
 
     def encode(self, rows: Sentences) -> dict[str, Ragged]:
         if not self.whole:
-            return self._pieces(rows)[0]
+            return self._pieces(rows)
         sizes = offsets_of(np.fromiter(map(len, rows), np.int64, len(rows)))
         numbers: dict[str, int] = {}
         flat = (numbers.setdefault(word, len(numbers)) for words in rows for word in words)
@@ -75,29 +81,25 @@ class WordReading:
 
     def pieces(self, words: Sequence[str]) -> list[str]:
         """What stands at each position, for display."""
-        return list(words) if self.whole else self._pieces([words])[1][0]
+        if self.whole:
+            return list(words)
+        before, after = ([SPECIAL[mark] for mark in marks] for marks in MARKS[self.config.marks])
+        return [*before, *(piece.strip() for piece in self.tokenizer.pieces(" ".join(words))), *after]
 
-    def _pieces(self, rows: Sentences) -> tuple[dict[str, Ragged], list[list[str]]]:
+    def _pieces(self, rows: Sentences) -> dict[str, Ragged]:
         """Subwords of the words joined by spaces; a word begins with the first piece that reaches into it."""
         texts = [" ".join(words) for words in rows]
-        ids, firsts, shown = [], [], []
-        before, after = {"none": ([], []), "cls": ([CLS], [SEP]), "sep": ([SEP], [SEP])}[self.config.marks]
-        for text, words, found in zip(
-            texts, rows, self.tokenizer.inner.encode_batch(texts, add_special_tokens=False), strict=True
-        ):
-            spans = found.offsets or [(0, len(text))]
+        before, after = MARKS[self.config.marks]
+        ids, firsts = [], []
+        encodings = self.tokenizer.inner.encode_batch(texts, add_special_tokens=False)
+        for words, found in zip(rows, encodings, strict=True):
             starts = offsets_of(np.array([len(word) + 1 for word in words]))[:-1]
-            ends = np.array([end for _, end in spans])
-            place = np.minimum(np.searchsorted(ends, starts, side="right"), len(spans) - 1)
+            ends = np.array([end for _, end in found.offsets] or [1])
+            places = np.minimum(np.searchsorted(ends, starts, side="right"), len(ends) - 1)
             ids.append(found.ids or [UNK])
-            firsts.append((place + len(before)).tolist())
-            marks, ending = ([SPECIAL[mark] for mark in some] for some in (before, after))
-            shown.append([*marks, *(text[start:end].strip() for start, end in spans), *ending])
-        fields = {
-            "text": marked(Ragged.of(ids, np.int64), before, after),
-            "first": Ragged.of(firsts, np.int64),
-        }
-        return fields, shown
+            firsts.append((places + len(before)).tolist())
+        text = marked(Ragged.of(ids, np.int64), before, after)
+        return {"text": text, "first": Ragged.of(firsts, np.int64)}
 
     def fits(self, fields: dict[str, Ragged]) -> NDArray[np.bool_] | None:
         """Which rows a body that has learnt pieces can read; None: all."""

@@ -302,10 +302,8 @@ def _worst(report: Report) -> str:
         return ""
     table = report.words.worst
     header = table.header
-    cells = [
-        (_shown(one), *map(_cell, (one.meant, one.said) if table.compares else ()), one.score)
-        for one in report.worst
-    ]
+    said = [(one.meant, one.said) if table.compares else () for one in report.worst]
+    cells = [[_shown(one), *map(_cell, some)] for one, some in zip(report.worst, said, strict=True)]
     last = len(header) - 1
     head = "".join(
         f"<th{' class=l' if place < last else ''}>{name}</th>" for place, name in enumerate(header)
@@ -313,8 +311,8 @@ def _worst(report: Report) -> str:
     rows = "".join(
         "<tr>"
         + "".join(f'<td class="l text">{cell}</td>' for cell in row)
-        + f"<td>{_worst_score(table, score)}</td></tr>"
-        for *row, score in cells
+        + f"<td>{_worst_score(table, one.score)}</td></tr>"
+        for one, row in zip(report.worst, cells, strict=True)
     )
     return (
         f'<h2>{table.title}</h2><div class="card"><table class="wide worst{" texts" if table.wide else ""}">'
