@@ -29,10 +29,9 @@ def numbered(count):
 def test_what_goes_in_comes_out_whole_and_chosen(tmp_path_factory, pairs, chunk, data):
     rows = [{"text": text, "label": label} for text, label in pairs]
     chosen = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
-    found = kept(tmp_path_factory.mktemp("rows"), rows)
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells_module, "CHUNK", chunk)
+        found = kept(tmp_path_factory.mktemp("rows"), rows)
         assert len(found) == len(rows)
         assert list(found.rows()) == rows
         some = [row for row, one in zip(rows, chosen, strict=True) if one]

@@ -23,7 +23,7 @@ class KeptRows:
 
     def __init__(self, folder: Path, roles: Sequence[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.roles = tuple(roles)
+        self.roles, self.chunk = tuple(roles), CHUNK
         self._file = tempfile.TemporaryFile(dir=folder, buffering=2**20)  # noqa: SIM115 it lives as long as this
         self._sizes = array("I")
         """Characters of each cell, row after row."""
@@ -32,7 +32,7 @@ class KeptRows:
 
     def append(self, cells: Cells) -> None:
         texts = [cells.get(role, "") for role in self.roles]
-        if len(self) % CHUNK == 0:
+        if len(self) % self.chunk == 0:
             self._bytes.append(0)
         self._sizes.extend(map(len, texts))
         self._bytes[-1] += self._file.write("".join(texts).encode("utf-8", "surrogatepass"))
@@ -48,7 +48,7 @@ class KeptRows:
         """The rows in order, or those of them that `chosen` (a bool for each) says."""
         width, start, first = len(self.roles), 0, 0
         for size in self._bytes:
-            sizes = self._sizes[width * first : width * (first + CHUNK)]
+            sizes = self._sizes[width * first : width * (first + self.chunk)]
             self._file.seek(start)
             whole = self._file.read(size).decode("utf-8", "surrogatepass")
             start += size
@@ -57,4 +57,4 @@ class KeptRows:
             for row in range(len(sizes) // width):
                 if chosen is None or chosen[first + row]:
                     yield dict(zip(self.roles, texts[width * row : width * (row + 1)], strict=True))
-            first += CHUNK
+            first += self.chunk

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from seqlab.errors import UserError, did_you_mean, one_of
 
 
-RowCheck = Callable[[Mapping[str, str]], tuple[str, str] | None]
+RowCheck = Callable[[Mapping[str, str]], tuple[str, str] | tuple[str, str, int] | None]
 
 
 class Role(NamedTuple):
@@ -28,7 +28,7 @@ class Role(NamedTuple):
     """Whether without a usual name it is the first column that no other role has."""
     many: bool = False
     """Whether a cell may be a list; it then comes as JSON."""
-    check: Callable[[Mapping[str, str]], tuple[str, str] | tuple[str, str, int] | None] | None = None
+    check: RowCheck | None = None
     """What is wrong with a row of cells, by role, how to mend it and, of a list, with which of its values;
     None: nothing."""
 
