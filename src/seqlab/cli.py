@@ -150,11 +150,18 @@ def predict(
     ] = None,
     input: Annotated[str, typer.Option("--input", help="A file of texts; - is standard input.")] = "",
     output: Annotated[
-        str, typer.Option("--output", help="A .csv, .tsv or .jsonl file (or .gz); input columns are kept.")
+        str,
+        typer.Option(
+            "--output", "--out", help="A .csv, .tsv or .jsonl file (or .gz); input columns are kept."
+        ),
     ] = "",
     embed: Annotated[
         bool, typer.Option("--embed", help="Give each text's vector instead of an answer.")
     ] = False,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--given", help="What a text is written for, a label or a vector; one, or one a text."),
+    ] = None,
     score: Annotated[
         bool, typer.Option("--score", help="Say how well a language model predicts each text.")
     ] = False,
@@ -179,6 +186,12 @@ def predict(
                 " answers.csv"
             ),
         )
+    if input and given:
+        raise UserError(
+            what="--given and --input stand side by side.",
+            why="What the texts of a file are written for stands in its rows.",
+            fix="Give the file another column, or leave --given out.",
+        )
     early.use(run, [input] if input else [], parse_overrides(inputs or []) if input else {})
 
     from seqlab.run import Ask
@@ -188,7 +201,7 @@ def predict(
     if input:
         predict_file(run, input, output, as_json, ask, inputs or [])
     else:
-        predict_texts(run, inputs or [], output, as_json, ask)
+        predict_texts(run, inputs or [], output, as_json, ask, given or [])
 
 
 @app.command()
@@ -225,6 +238,9 @@ def explain(
     out: Annotated[
         str, typer.Option(help="map.html, map.png or map.json; several texts are numbered.")
     ] = "map.html",
+    given: Annotated[
+        str, typer.Option("--given", help="What the texts are written for: a label or a vector.")
+    ] = "",
 ) -> None:
     """Where the model looked: attention or gradients, as coloured text."""
     from seqlab import early
@@ -233,7 +249,7 @@ def explain(
 
     from seqlab.verbs import explain_texts
 
-    explain_texts(run, texts, out)
+    explain_texts(run, texts, out, given)
 
 
 @app.command()

@@ -92,7 +92,8 @@ def stored_preset(request: Request, task: str, preset: str) -> Tree:
     """A preset as settings.json has it: its numbers are the default ones."""
     about = _tasks()[known_task(task, _tasks())]
     tables, usual = about["presets"], request.usual(about["default"], about["instead"])
-    return known_preset(task, preset, tables, request.reads(tables), usual)
+    choice = about["choice"]
+    return known_preset(task, preset, tables, request.reads(tables, choice), usual, choice)
 
 
 def _tasks() -> dict[str, Tree]:

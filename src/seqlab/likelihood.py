@@ -8,7 +8,7 @@ ids before it wherever there are so many.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -88,12 +88,14 @@ def _of(logs: Float[Tensor, "n V"], ids: Int[Tensor, " n"]) -> Float[Tensor, " n
     return logs.gather(1, ids.unsqueeze(1)).squeeze(1)
 
 
-def grows(decoder: Decoder) -> bool:
-    """Whether the state is larger after two ids than after one, so that text can't be read on for ever."""
+def grows(decoder: Decoder, memory: Seq | None = None) -> bool:
+    """Whether the state is larger after two ids than after one, so that text can't be read on for ever.
+    `memory` is what it looks at, of one row or several."""
     device = device_of(decoder)
-    fed = torch.zeros(1, 1, dtype=torch.long, device=device)
+    rows = 1 if memory is None else memory.rows
+    fed = torch.zeros(rows, 1, dtype=torch.long, device=device)
     with torch.no_grad():
-        _, one = decoder.advance(fed, decoder.start(None, 1))
+        _, one = decoder.advance(fed, decoder.start(memory, rows))
         _, two = decoder.advance(fed, one)
     return any(one.moving[name].shape != tensor.shape for name, tensor in two.moving.items())
 
@@ -158,14 +160,18 @@ def _slide(
 # Rows -------------------------------------------------------------------------------------------------------
 
 
-def row_nats(model: Model, rows: Ragged) -> Nats:
-    """−log p of each id of rows that begin with BOS, which has 0; in the order of `rows.values`."""
+def row_nats(model: Model, rows: Ragged, read: Mapping[str, Ragged] | None = None) -> Nats:
+    """−log p of each id of rows that begin with BOS, which has 0; in the order of `rows.values`.
+
+    `read` is what the model reads beside each row, by the names of its inputs.
+    """
     nats = np.zeros(len(rows.values))
 
     def batch_of(some: np.ndarray) -> Batch:
         written = pad_rows(rows, some)
         assert isinstance(written, Seq)
-        return Batch({}, torch.from_numpy(some), {"written": written})
+        inputs = {name: pad_rows(one, some) for name, one in (read or {}).items()}
+        return Batch(inputs, torch.from_numpy(some), {"written": written})
 
     for some, (found, lengths) in predicted(model, in_order(rows.sizes(), TOKENS), batch_of, written_nats):
         for row, part in zip(some.tolist(), np.split(found, np.cumsum(lengths)[:-1]), strict=True):

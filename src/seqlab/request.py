@@ -46,17 +46,20 @@ class Request:
         tree = config.override(tree, searching(self.overrides or {}, "decode."), root)
         return config.build(root, tree, self.where)
 
-    def reads(self, tables: Mapping[str, Mapping[str, Tree]]) -> str:
+    def reads(self, tables: Mapping[str, Mapping[str, Tree]], choice: str = "reads") -> str:
         """What is read: as told, as the first file looks, or as the preset needs it; else the first of all.
 
-        `tables` are the presets of the task, by what they read.
+        `tables` are the presets of the task, by what they read; `choice` is the setting of the task that says
+        which. Only of "reads" a file tells.
         """
         if len(tables) == 1:
             return next(iter(tables))
         given, tree = dict(self.overrides or {}), self.tree or {}
         task, data = (part if isinstance(part := tree.get(name), dict) else {} for name in ("task", "data"))
-        if told := str(given.get("task.reads") or task.get("reads") or ""):
+        if told := str(given.get(f"task.{choice}") or task.get(choice) or ""):
             return told if told in tables else next(iter(tables))
+        if choice != "reads":
+            return next(iter(tables))
         names = given.get("data.train") or data.get("train") or ()
         columns = dict(data.get("columns") or {})
         columns |= {
@@ -95,15 +98,20 @@ def known_task(task: str, tasks: Iterable[str]) -> str:
 
 
 def known_preset(
-    task: str, preset: str, tables: Mapping[str, Mapping[str, Tree]], reads: str, default: str
+    task: str,
+    preset: str,
+    tables: Mapping[str, Mapping[str, Tree]],
+    reads: str,
+    default: str,
+    choice: str = "reads",
 ) -> Tree:
     """The settings tree of a preset of a task, or of its default preset; `tables` are by what is read, the
-    usual first."""
+    usual first, as the setting `choice` of the task says."""
     table = tables[reads]
     name = preset or (default if default in table else next(iter(table)))
     if name not in table:
         others = [other for other, presets in tables.items() if name in presets]
-        elsewhere = f" It reads {one_of(others)}; these data are {reads} (task.reads)." if others else ""
+        elsewhere = f" It reads {one_of(others)}; these data are {reads} (task.{choice})." if others else ""
         raise UserError(
             what=f'There is no model "{name}" for {task}.{did_you_mean(name, table)}',
             why=f"The presets of {task} are {one_of(table)}.{elsewhere}",
@@ -112,7 +120,7 @@ def known_preset(
                 f" {next(iter(table)) if others else default}; its parts can be changed with key.path=value."
             ),
         )
-    what = {"kind": task} | ({"reads": reads} if reads != next(iter(tables)) else {})
+    what = {"kind": task} | ({choice: reads} if reads != next(iter(tables)) else {})
     return {
         "task": what,
         **{part: dict(below) for part, below in merge_trees({"task": what}, table[name]).items()},
@@ -144,6 +152,43 @@ def merge_trees(below: Tree, above: Tree) -> Tree:
         old = merged.get(key)
         merged[key] = merge_trees(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
+
+
+DECIDED = ("task", "model", "training", "transfer")
+"""Groups of settings that decided what was trained."""
+
+
+def refuse_other(trained: Tree, told: Tree, keys: Iterable[str]) -> None:
+    """A UserError where a setting that decided what was trained is told, and is another than it was then.
+
+    `trained` are the settings of the run as a tree, `told` those with the new ones on top.
+    """
+    for key in keys:
+        before, now = _value_at(trained, key), _value_at(told, key)
+        if key.split(".")[0] in DECIDED and before != now:
+            raise UserError(
+                what=f"settings: {key} is {_written(now)}, but the run was trained with {_written(before)}.",
+                why="A trained run is used as it was trained: only how data is read and how answers are"
+                " written (data.*, decode.*) can be told anew.",
+                fix=f"Leave it out, or train another run with {key}={_written(now)}",
+            )
+
+
+def _value_at(tree: Tree, key: str) -> Any:
+    """What stands at a dotted key; None where nothing does."""
+    value: Any = tree
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _written(value: Any) -> str:
+    """A value as it is typed in a setting."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value)) or "[]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
 
 
 def searching(asked: Mapping[str, Any], before: str = "") -> dict[str, Any]:

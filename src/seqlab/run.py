@@ -25,14 +25,14 @@ from seqlab.data.read import DataConfig, Row, Table
 from seqlab.data.store import Store, StoreWriter, cache_folder
 from seqlab.decode import DecodeConfig
 from seqlab.errors import UserError
-from seqlab.fields.field import DataFacts, Given
+from seqlab.fields.field import DataFacts, Given, GivenField, ReadField
 from seqlab.files import write_json, write_text
 from seqlab.folder import BASELINE, CONFIG, FACTS, FORMAT, METRICS, WEIGHTS, damaged, read_part
 from seqlab.memory import keep_big_blocks
 from seqlab.model import Model
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores
-from seqlab.request import searching
+from seqlab.request import refuse_other, searching
 from seqlab.settings import Settings
 from seqlab.tasks.prepare import Prepared, append, lead_of, same_columns
 from seqlab.tasks.task import TaskConfig
@@ -128,12 +128,15 @@ class Run:
     # Asking -------------------------------------------------------------------------------------------------
 
     @one_or_many
-    def predict(self, texts: Sequence[Given], settings: Mapping[str, Any] | None = None) -> Any:
+    def predict(
+        self, texts: Sequence[Given], settings: Mapping[str, Any] | None = None, given: Any = None
+    ) -> Any:
         """One answer a text, in order; for a single text or a tuple of two, not in a list, the answer itself.
 
-        `settings` are dotted keys: {"decode.beam": 5}.
+        `settings` are dotted keys: {"decode.beam": 5}. `given` is what a model writes its texts for, a label
+        or a vector: one for all, or a list with one for each text.
         """
-        return self.answer.predict(self.model, texts, self.decoding(settings))
+        return self.answer.predict(self.model, self.answer.joined(texts, given), self.decoding(settings))
 
     @one_or_many
     def embed(self, texts: Sequence[Given]) -> Any:
@@ -141,37 +144,43 @@ class Run:
         return self.answer.embed(self.model, texts)
 
     @one_or_many
-    def score(self, texts: Sequence[Given]) -> Any:
+    def score(self, texts: Sequence[Given], given: Any = None) -> Any:
         """How likely each text is: perplexity, and bits per character."""
-        return self.answer.score(self.model, texts)
+        return self.answer.score(self.model, self.answer.joined(texts, given))
 
     @one_or_many
-    def score_texts(self, texts: Sequence[str]) -> Any:
+    def score_texts(self, texts: Sequence[Given], given: Any = None) -> Any:
         """log p of each text, in nats."""
-        return self.answer.score_texts(self.model, texts)
+        return self.answer.score_texts(self.model, self.answer.joined(texts, given))
 
     @one_or_many
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> Any:
         """log p of each target, given its source."""
         return self.answer.score_pairs(self.model, pairs)
 
-    def stream(self, prompt: str = "", settings: Mapping[str, Any] | None = None) -> Iterator[str]:
+    def stream(
+        self, prompt: str = "", settings: Mapping[str, Any] | None = None, given: Any = None
+    ) -> Iterator[str]:
         """What follows the prompt, piece by piece, as it is written."""
-        return self.answer.stream(self.model, prompt, self.decoding(settings))
+        [asked] = self.answer.joined([prompt], given)
+        return self.answer.stream(self.model, asked, self.decoding(settings))
 
-    def explain(self, text: Given, target: str | None = None) -> Explanation:
+    def explain(self, text: Given, target: str | None = None, given: Any = None) -> Explanation:
         """Where the model looked. Draws itself in a notebook; `.save("map.html")` writes it.
 
         What writes a text for a text explains `target` instead of what it would write, where that is given.
         """
-        return self.answer.explain(self.model, text, self.settings.decode, target)
+        [asked] = self.answer.joined([text], given)
+        return self.answer.explain(self.model, asked, self.settings.decode, target)
 
     def answers(
-        self, ask: Ask, texts: Sequence[Given], settings: Mapping[str, Any] | None = None
+        self, ask: Ask, texts: Sequence[Given], settings: Mapping[str, Any] | None = None, given: Any = None
     ) -> Sequence[Prediction]:
         """What is wanted for each text, in order."""
-        wanted = {"answer": lambda: self.predict(texts, settings), "vector": lambda: self.embed(texts)}
-        found: Sequence[Prediction] = wanted.get(ask, lambda: self.score(texts))()
+        self._with(settings)  # refuses settings that can't be changed, whatever is wanted
+        asked = self.answer.joined(texts, given)
+        wanted = {"answer": lambda: self.predict(asked, settings), "vector": lambda: self.embed(asked)}
+        found: Sequence[Prediction] = wanted.get(ask, lambda: self.score(asked))()
         return found
 
     def answer_rows(
@@ -184,7 +193,7 @@ class Run:
             yield from whole
             return
         for some in chunks(rows, self.answer.together):
-            texts = [self.reads.text_of(row.cells) for row in some]
+            texts = [self.answer.asked_of(row.cells) for row in some]
             yield from zip(some, self.answers(ask, texts, settings), strict=True)
 
     def draw(self, rows: Iterable[Row], path: Path, settings: Mapping[str, Any] | None = None) -> None:
@@ -263,7 +272,8 @@ class Run:
         self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None, *, labelled: bool
     ) -> Table:
         """Only columns that are asked for need be there: a file to answer for may have no labels."""
-        fields = self.fields if labelled else self.fields[:1]
+        reads = [field for field in self.fields if isinstance(field, (ReadField, GivenField))]
+        fields = self.fields if labelled else reads
         roles = [role for field in fields for role in field.roles(self.facts.columns)]
         told = same_columns(self.data_with(settings), self.facts.columns)
         told = self.reads.elsewhere(told, settings or ())
@@ -283,8 +293,11 @@ class Run:
     def _with(self, settings: Mapping[str, Any] | None) -> Settings:
         if not settings:
             return self.settings
-        tree = config.override(config.dump(self.settings), searching(settings, "decode."), Settings)
-        return config.build(Settings, tree, "settings")
+        trained = config.dump(self.settings)
+        tree = config.override(trained, searching(settings, "decode."), Settings)
+        told = config.build(Settings, tree, "settings")
+        refuse_other(trained, config.dump(told), settings)
+        return told
 
     def _refuse_other_symbols(self) -> None:
         """A UserError where the tokenizers have other vocabularies than facts.json tells of."""

@@ -63,6 +63,7 @@ def current() -> Tree:
             "data_example": kind.data_example,
             "default": kind.default,
             "instead": dict(kind.instead),
+            "choice": kind.choice,
             "presets": {
                 reads: {name: without_numbers(tree) for name, tree in presets.items()}
                 for reads, presets in kind.tables(Size()).items()

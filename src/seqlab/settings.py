@@ -47,7 +47,8 @@ class TrainRequest(Request):
     def _preset(self, task: str, preset: str, size: Size) -> Tree:
         kind = task_class(task)
         tables = kind.tables(size)
-        return known_preset(task, preset, tables, self.reads(tables), self.usual(kind.default, kind.instead))
+        reads, usual = self.reads(tables, kind.choice), self.usual(kind.default, kind.instead)
+        return known_preset(task, preset, tables, reads, usual, kind.choice)
 
     def depend_on_speed(self, size: Size) -> bool:
         """Whether a speed that is not known yet would make other settings on a slow machine than on a fast

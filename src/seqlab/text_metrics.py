@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float, Int, Num
@@ -206,13 +206,15 @@ class _Likelihood(Metric):
 
     `meant`: characters and words of each example (`units_of`), whatever the model's own tokens are, so that
     models with different tokens compare; a third column, where it is needed, has the pieces. Counts: nats,
-    characters, words, pieces.
+    characters, words, pieces. A second column of `said` has the nats where something else was given than what
+    belongs to the text.
     """
 
-    better = "lower"
+    better: ClassVar[Literal["higher", "lower"]] = "lower"
 
-    def count(self, said: Float[np.ndarray, " N"], meant: Int[np.ndarray, "N M"]) -> Num[np.ndarray, "N K"]:
-        return np.concatenate([said[:, None], meant], axis=1).astype(np.float64)
+    def count(self, said: Float[np.ndarray, N *R], meant: Int[np.ndarray, "N M"]) -> Num[np.ndarray, "N K"]:
+        nats = said.reshape(len(said), -1)
+        return np.concatenate([nats[:, :1], meant], axis=1).astype(np.float64)
 
 
 class BitsPerCharacter(_Likelihood):
@@ -222,6 +224,19 @@ class BitsPerCharacter(_Likelihood):
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         return np.asarray(share(counts[..., 0], counts[..., 1]) / np.log(2))
+
+
+class BitsPerCharacterMisled(BitsPerCharacter):
+    """The same where the label or vector of another text was given. A model that makes nothing of it has as
+    many bits as with its own."""
+
+    name, title = "bpc_misled", "bits per character, misled"
+    unit = "bits per character, given what belongs to another text"
+    better = "higher"
+    watched = False
+
+    def count(self, said: Float[np.ndarray, N *R], meant: Int[np.ndarray, "N M"]) -> Num[np.ndarray, "N K"]:
+        return super().count(said.reshape(len(said), -1)[:, -1], meant)
 
 
 class PerplexityPerWord(_Likelihood):

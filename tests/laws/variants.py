@@ -7,7 +7,7 @@ from torch import Tensor
 
 from seqlab.decoders import Attending, Causal
 from seqlab.encoders import BothWays, Conv, Gru, Lstm, NoEncoder, Rnn, Stack, Transformer
-from seqlab.inputs import Bag, NestedConfig, NestedContextConfig, Tokens, Vectors, Window
+from seqlab.inputs import Bag, LabelSlot, NestedConfig, NestedContextConfig, Tokens, Vectors, Window
 from seqlab.nn.positions import Learned, NoPositions, Rotary, Sinusoidal
 from seqlab.outputs import (
     Attention,
@@ -32,7 +32,10 @@ WIDTH = 8
 LENGTHS = (3, 1, 40, 7, 18)
 """One row of a single position, and one that local attention reads in three blocks."""
 FACTS = Facts(
-    symbols={"text": 30, "characters": 12, "grams": 50}, outputs={"row": 3}, features={"values": 3}, window=2
+    symbols={"text": 30, "characters": 12, "grams": 50, "label": 12},
+    outputs={"row": 3},
+    features={"values": 3},
+    window=2,
 )
 
 
@@ -96,6 +99,7 @@ POOLS: dict[str, PoolConfig] = {
 INPUTS: dict[str, InputConfig] = {
     "tokens": Tokens(width=6),
     "tokens dropped": Tokens(width=6, dropout=0.2, word_dropout=0.2),
+    "label": LabelSlot(width=6),
     "vectors": Vectors(width=6),
     "vectors stacked": Vectors(width=6, stack=3, dropout=0.2),
     "window": Window(),
@@ -254,6 +258,8 @@ def batch(config: InputConfig, rows: list[Document]) -> Batch:
                 steps.values[:, :1].repeat(1, FACTS.window, 1), flat.mask[:, :1].repeat(1, FACTS.window)
             )
         inputs = {"values": steps}
+    elif config.reads == "label":
+        inputs = {"label": Seq(flat.values[:, :1], flat.mask[:, :1])}
     elif config.reads == "grams":
         inputs = {"grams": flat, "weights": Seq(flat.values * 0.1, flat.mask)}
     else:

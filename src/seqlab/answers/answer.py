@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds
+from seqlab.data.cells import Cells
 from seqlab.data.read import DataConfig, Row
 from seqlab.data.store import Store
 from seqlab.decode import DecodeConfig
@@ -224,6 +225,18 @@ class Answer(ABC):
 
     # Asking -------------------------------------------------------------------------------------------------
 
+    def asked_of(self, cells: Cells) -> Given:
+        """What a row asks, as a user would give it."""
+        return self.reads.text_of(cells)
+
+    def joined(self, texts: Sequence[Given], given: Any) -> Sequence[Given]:
+        """The texts with what is given beside them (None: nothing)."""
+        if given is None:
+            return texts
+        raise self._cannot(
+            "reads nothing beside what it is asked", "Nothing was given in training.", "Leave --given out."
+        )
+
     @abstractmethod
     def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> Sequence[Prediction]:
         """One prediction for each input, in order."""
@@ -246,7 +259,7 @@ class Answer(ABC):
             "draws no pictures of its answers", "They are text.", "Write a table: --output answers.csv"
         )
 
-    def stream(self, model: Model, given: str, how: DecodeConfig) -> Iterator[str]:
+    def stream(self, model: Model, given: Given, how: DecodeConfig) -> Iterator[str]:
         """What it writes, piece by piece."""
         raise self._cannot("writes no text piece by piece", "Its answers come whole.", "Use predict.")
 
@@ -266,7 +279,7 @@ class Answer(ABC):
             "Leave --score out.",
         )
 
-    def score_texts(self, model: Model, given: Sequence[str]) -> list[float]:
+    def score_texts(self, model: Model, given: Sequence[Given]) -> list[float]:
         """log p of each text, in nats."""
         raise self._cannot("does not say how likely a text is", "Only a language model does.", "Use predict.")
 

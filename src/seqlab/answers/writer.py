@@ -18,6 +18,7 @@ from seqlab.data.tokenizers import EOS, SPECIAL, Tokenizer
 from seqlab.decode import DecodeConfig, Hypothesis, SpecialIds, decode, decode_all, stream
 from seqlab.likelihood import decoder_of
 from seqlab.model import Model, device_of
+from seqlab.seq import Seq
 
 LONGEST = {"character": 400, "word": 100, "subword": 120}
 """Ids that are written unless told."""
@@ -55,6 +56,15 @@ class Writer:
     """Running text has no end; a row has."""
     window: int | None
     """Ids that the model can look back on; None: any number."""
+    memory: Seq | None = None
+    """What it reads beside the prompts, a row for each; None: nothing."""
+
+    def read(self, rows: Sequence[int]) -> Seq | None:
+        """What it reads beside these prompts."""
+        if self.memory is None:
+            return None
+        some = torch.tensor(rows, device=self.memory.mask.device)
+        return Seq(self.memory.values[some], self.memory.mask[some])
 
     def special(self, config: DecodeConfig) -> SpecialIds:
         """With repetition ruled out or priced, the end stays possible: at last there may be nothing else to
@@ -113,8 +123,9 @@ class Writer:
             limits = torch.tensor([room[place] for place in batch], device=device)
             some = [numbers[place] for place in batch]
             special, decoder = self.special(config), decoder_of(self.model)
+            memory = self.read([number % STEP for number in some])
             found = decode(
-                decoder, None, opening, config=config, special=special, longest=limits, numbers=some
+                decoder, memory, opening, config=config, special=special, longest=limits, numbers=some
             )
             return [best[0] for best in found]
 
@@ -131,7 +142,7 @@ class Writer:
             opening = torch.tensor([fed], device=device)
             for number in stream(
                 decoder_of(self.model),
-                None,
+                self.memory,
                 opening,
                 config=config,
                 special=self.special(config),

@@ -341,6 +341,42 @@ class ReadField(Field):
         return list(kept_texts(store.fields[f"raw.{self.name}"], rows))
 
 
+class GivenField(Field):
+    """What is read beside the text that is written: the same for all of it, one slot for each row."""
+
+    noun: ClassVar[str]
+    """What it is called in a sentence."""
+    names: ClassVar[tuple[str, ...]]
+    """What it is called in a store, and by the inputs that read it."""
+
+    @property
+    @abstractmethod
+    def features(self) -> dict[str, int]:
+        """How wide its vectors are, by the name that they have for the model."""
+
+    @abstractmethod
+    def given_of(self, cells: Cells) -> str:
+        """What a row gives, as a user would write it."""
+
+    @abstractmethod
+    def cells_of(self, given: Given) -> Cells:
+        """What a user gave, as cells; a UserError where it is nothing that was learnt."""
+
+    @abstractmethod
+    def given(self, store: Store, rows: NDArray[np.int64]) -> list[str]:
+        """What was given in these rows of a store."""
+
+    @abstractmethod
+    def others(self, store: Store, count: int) -> dict[str, Ragged]:
+        """Of the first rows of a store, what was given in other rows, and is not the same where that can be:
+        always the same ones."""
+
+    @property
+    @abstractmethod
+    def examples(self) -> list[str]:
+        """Some to be tried."""
+
+
 def raw_text(texts: Sequence[str]) -> Ragged:
     """Texts as bytes, to be shown later."""
     encoded = [text.encode() for text in texts]

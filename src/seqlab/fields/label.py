@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import shlex
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +16,10 @@ from numpy.typing import NDArray
 from seqlab.data.cells import Cells
 from seqlab.data.files import Place
 from seqlab.data.read import Role
+from seqlab.data.store import Ragged, Store
 from seqlab.data.survey import SHOWN, Look, Problem, Split, Splits, first_of
-from seqlab.errors import UserError
-from seqlab.fields.field import Encoded, Field
+from seqlab.errors import UserError, did_you_mean
+from seqlab.fields.field import Encoded, Field, Given, GivenField
 
 USUAL = ("label", "class", "category", "sentiment", "target", "topic", "rating", "score", "y")
 SHOWN_LABELS, BAR, NO_LABEL = 30, 30, -1
@@ -198,6 +201,72 @@ class LabelField(Field):
                     fix="Correct the label, remove the row, or train on data that has it.",
                 )
         return Encoded(arrays={"target": np.array([known[cells["label"]] for cells in rows], np.int64)})
+
+
+class GivenLabelField(LabelField, GivenField):
+    """A label that is read: the text that belongs to it is written for it."""
+
+    noun = "label"
+    names = ("label",)
+
+    def _faulty_labels(self, train: Split, counts: dict[str, int]) -> Iterator[Problem]:
+        for problem in super()._faulty_labels(train, counts):
+            if problem.severity == "error":
+                fix = (
+                    "Leave task.given out, or name the column that tells texts apart: data.columns.label=..."
+                )
+                problem = dataclasses.replace(problem, fix=fix)
+            yield problem
+
+    def _conflicts(self, split: Split) -> Iterator[Problem]:
+        yield from ()  # a text may be written for several labels
+
+    @property
+    def symbols(self) -> dict[str, int]:
+        return {"label": len(self.facts.labels)}
+
+    @property
+    def features(self) -> dict[str, int]:
+        return {}
+
+    def encode(self, rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool) -> Encoded:
+        numbers = super().encode(rows, places, keep).arrays["target"]
+        return Encoded({"label": _slots(numbers)})
+
+    def given_of(self, cells: Cells) -> str:
+        return cells["label"]
+
+    def cells_of(self, given: Given) -> Cells:
+        labels = self.facts.labels
+        if given not in labels:
+            known = ", ".join(f'"{label}"' for label in labels[:SHOWN_LABELS])
+            more = f" and {len(labels) - SHOWN_LABELS:,} more" if len(labels) > SHOWN_LABELS else ""
+            near = did_you_mean(str(given), labels)
+            raise UserError(
+                what=f'The label "{given}" does not occur in the training data.{near}',
+                why=f"The model knows {known}{more}.",
+                fix=f"Give one of them: --given {shlex.quote(labels[0])}",
+            )
+        return {"label": str(given)}
+
+    def given(self, store: Store, rows: NDArray[np.int64]) -> list[str]:
+        return [self.facts.labels[number] for number in store.fields["label"].take(rows).values.tolist()]
+
+    def others(self, store: Store, count: int) -> dict[str, Ragged]:
+        numbers = np.asarray(store.fields["label"].values[:count], np.int64)
+        steps = np.random.default_rng(0).integers(1, max(2, len(self.facts.labels)), count)
+        return {"label": _slots((numbers + steps) % len(self.facts.labels))}
+
+    @property
+    def examples(self) -> list[str]:
+        """The labels of most training rows."""
+        order = np.argsort([-count for count in self.facts.label_counts], kind="stable")
+        return [self.facts.labels[place] for place in order[:4].tolist()]
+
+
+def _slots(numbers: NDArray[np.int64]) -> Ragged:
+    """One number in each row."""
+    return Ragged(numbers, np.arange(len(numbers) + 1))
 
 
 def _sorted(labels: list[str]) -> list[str]:

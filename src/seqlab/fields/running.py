@@ -107,9 +107,10 @@ class RunningField(ReadField):
     """Whether rows that are too long lose their end; else they are read in blocks."""
     tokenizer: Tokenizer
 
-    def __init__(self, flow: Flow, context: int) -> None:
+    def __init__(self, flow: Flow, context: int, table: type[Table] = Table) -> None:
+        """`table` is what reads rows."""
         self.flow: Flow = flow
-        self.context = context
+        self.context, self.table = context, table
 
     @property
     def counted(self) -> str:
@@ -119,7 +120,10 @@ class RunningField(ReadField):
         return [TEXT]
 
     def open(self, names: Sequence[str], data: DataConfig, roles: Sequence[Role]) -> Table:
-        return RunningTable(names, data) if self.flow == "text" else Table(names, data, roles)
+        return RunningTable(names, data) if self.flow == "text" else self.table(names, data, roles)
+
+    def asked(self, names: Sequence[str], data: DataConfig, roles: Sequence[Role]) -> Table:
+        return self.table(names, data, roles)
 
     def found_lines(self, found: Mapping[str, str]) -> list[str]:
         what = {"text": "running text, line ends included", "rows": "each row is a text of its own"}[

@@ -2,6 +2,7 @@
 
 from seqlab.inputs.bag import Bag, BagInput
 from seqlab.inputs.image import Grid, GridInput, Patches, PatchInput
+from seqlab.inputs.label import LabelInput, LabelSlot
 from seqlab.inputs.nested import NestedConfig, NestedContextConfig, NestedContextInput, NestedInput
 from seqlab.inputs.tokens import TokenInput, Tokens
 from seqlab.inputs.vectors import VectorInput, Vectors, Window, WindowInput
@@ -11,6 +12,8 @@ __all__ = [
     "BagInput",
     "Grid",
     "GridInput",
+    "LabelInput",
+    "LabelSlot",
     "NestedConfig",
     "NestedContextConfig",
     "NestedContextInput",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from seqlab import rules
 from seqlab.answers.answer import Answer, Known
@@ -13,12 +13,15 @@ from seqlab.answers.continuation import ContinuationAnswer
 from seqlab.baselines.baseline import Baseline
 from seqlab.baselines.grams import TextGrams
 from seqlab.config import Positive, Probability, Tree, dump
-from seqlab.data.read import DataConfig
+from seqlab.data.numbers import SeriesTable
+from seqlab.data.read import DataConfig, Table
 from seqlab.encoders import Transformer
 from seqlab.encoders.recurrent import RecurrentConfig
 from seqlab.errors import UserError
-from seqlab.fields.field import Field
+from seqlab.fields.field import Field, GivenField
+from seqlab.fields.label import GivenLabelField
 from seqlab.fields.running import Flow, WrittenRunningField, flow_of
+from seqlab.fields.vector import VectorField
 from seqlab.model import ModelConfig
 from seqlab.objectives import CrossEntropy
 from seqlab.parts import Facts
@@ -37,6 +40,9 @@ class Generate(TaskConfig, kind="generate"):
     flow: Flow | None = None
     """text: all files are one running text, line ends included. rows: each row, or line, is a text of its
     own, with a beginning and an end. Empty: text for .txt files, rows for tables."""
+    given: Literal["label", "vector"] | None = None
+    """What each text is written for: label, the column of that name; or vector, numbers in columns or in a
+    list. Then every row is a text of its own."""
     context: Positive = 256
     """Ids that are seen at once in training: the length of a block or, with `carry`, of a step through the
     text."""
@@ -65,6 +71,8 @@ class Generate(TaskConfig, kind="generate"):
         (rules.ENDLESS, 1),
     )
     presets = staticmethod(generate_presets.presets)
+    readable: ClassVar = ("text", "label", "vector")
+    choice: ClassVar[str] = "given"
 
     def __post_init__(self) -> None:
         if self.stride is not None and self.stride > self.context:
@@ -74,26 +82,42 @@ class Generate(TaskConfig, kind="generate"):
             )
 
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
-        return [WrittenRunningField(flow_of(self.flow, data, learnt), self.context)]
+        flow = flow_of(self.flow, data, learnt)
+        if self.given is None:
+            return [WrittenRunningField(flow, self.context)]
+        beside, table = {"label": (GivenLabelField, Table), "vector": (VectorField, SeriesTable)}[self.given]
+        return [WrittenRunningField(flow, self.context, table), beside()]
+
+    def refuse(self, data: DataConfig) -> None:
+        if self.given is not None and flow_of(self.flow, data) == "text":
+            raise UserError(
+                what=f"task.given is {self.given}, but {data.train[0]} is one running text.",
+                why=f"Each text has a {self.given} of its own: a row of a table holds both.",
+                fix=f"Give a table: text,{'label' if self.given == 'label' else 'x1,x2,...'}",
+            )
 
     def answer(self, known: Known) -> Answer:
-        [text] = known.fields
+        text, *beside = known.fields
         assert isinstance(text, WrittenRunningField)
-        return ContinuationAnswer(
-            known, text, self.context, self.stride, self.carries(known.model), self.sampled
-        )
+        given = next((field for field in beside if isinstance(field, GivenField)), None)
+        carries = self.carries(known.model)
+        return ContinuationAnswer(known, text, self.context, self.stride, carries, self.sampled, given)
 
     def carries(self, model: ModelConfig) -> bool:
+        if self.given is not None:
+            return False
         return isinstance(model.body, RecurrentConfig) if self.carry is None else self.carry
 
     def baselines(self) -> Sequence[type[Baseline]]:
         return (TextGrams,)
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
-        return Facts(symbols={"written": symbols})
+        return Facts(symbols={"written": symbols, "label": outputs}, features={"values": 2})
 
     def objectives(self, model: ModelConfig) -> Weighted:
-        if model.decoder is None or model.input is not None:
+        if self.given is not None:
+            self._refuse_unread(self.given, model)
+        elif model.decoder is None or model.input is not None:
             raise UserError(
                 what=(
                     "model.decoder is empty."
@@ -124,6 +148,19 @@ class Generate(TaskConfig, kind="generate"):
             )
         return [(1.0, CrossEntropy("written", self.smoothing, self.sampled))]
 
+    @staticmethod
+    def _refuse_unread(given: str, model: ModelConfig) -> None:
+        wanted = {"label": "label", "vector": "vectors"}[given]
+        found = None if model.input is None else model.input.kind
+        if model.decoder is None or found != wanted:
+            raise UserError(
+                what=f"task.given is {given}, but model.input is {found or 'empty'}."
+                if model.decoder
+                else "model.decoder is empty.",
+                why=f"The {given} is one slot that a decoder looks at; an input of the kind {wanted} reads it.",
+                fix=f"Choose --model lstm; or set model.input.kind={wanted} and model.encoder.kind=none.",
+            )
+
     @classmethod
     def adopt(cls, source: TrainedRun, parts: str) -> Tree:
         if not source.writes or source.reads:
@@ -142,19 +179,21 @@ class Generate(TaskConfig, kind="generate"):
 
     def words(self, answer: Answer) -> Words:
         by = BY.get(answer.known.data.tokens.kind, "piece by piece")
+        given = f" {answer.ask}" if self.given else ""
+        named = f', given="{answer.ask.removeprefix("--given ")}"' if self.given else ""
         return Words(
-            purpose=f"continues a text, {by}",
+            purpose=f"writes a text for a {self.given}, {by}" if self.given else f"continues a text, {by}",
             counted="characters",
             scored="lines",
             worst=WorstTable("What surprised it most", ("line", "bits per character"), SURPRISING, digits=2),
             shell=(
-                'seqlab predict . "how it begins"',
-                'seqlab predict . "how it begins" decode.temperature=0.5 decode.seed=1',
-                "seqlab evaluate . more.txt",
+                f'seqlab predict . "how it begins"{given}',
+                f'seqlab predict . "how it begins"{given} decode.temperature=0.5 decode.seed=1',
+                f"seqlab evaluate . more.{'csv' if given else 'txt'}",
             ),
             python=(
-                'run.predict(["how it begins"])[0].text',
-                'run.score_texts(["a text of yours"])    # log p of each',
+                f'run.predict(["how it begins"]{named})[0].text',
+                f'run.score_texts(["a text of yours"]{named})    # log p of each',
             ),
             limits=(
                 "What it writes is likely, not true: it knows how texts go on, not what is the case.",

@@ -96,7 +96,9 @@ class TaskConfig(Variant):
     stretch: ClassVar[float] = rules.STRETCH
     """So many times its usual passes over the data are made at the most, where the budget is in minutes."""
     readable: ClassVar[tuple[str, ...]] = ("text",)
-    """What it can read; where there are several, task.reads says which."""
+    """What it can read; where there are several, a setting says which."""
+    choice: ClassVar[str] = "reads"
+    """The setting that says what is read."""
     goes_on: ClassVar[bool] = False
     """Whether a body that is put under it brings all of its model and its task along, to go on learning the
     same."""
