@@ -76,6 +76,16 @@ def picture_batch(lines: float) -> int:
     return int(32 * max(1.0, lines))
 
 
+def caption_width(minutes: float) -> int:
+    """Few minutes are better spent on more pictures than on more weights."""
+    return below(minutes, ((10, 128), (ENDLESS, 192)))
+
+
+def caption_dropout(pictures: int) -> float:
+    """Few pictures are soon learnt by heart."""
+    return below(pictures, ((2_000, 0.1), (20_000, 0.2), (ENDLESS, 0.1)))
+
+
 def gram_batch(rows: int, words: float) -> int:
     """N-grams in a batch of a bag: the more rows, the more texts; a word makes about 1.6 of them."""
     return int(below(rows, ((10_000, 64), (100_000, 128), (ENDLESS, 256))) * 1.6 * words) + 256

@@ -13,7 +13,7 @@ MATHS = PARTS | {"nn"}
 MODEL = MATHS | {"inputs", "encoders", "outputs", "decoders", "model", "objectives"}
 DATA = CORE | {"data"}
 INFER = MODEL | {"data", "inference", "likelihood"}
-SCORES = {"forecast_metrics", "metrics", "span_metrics", "spans", "text_metrics"}
+SCORES = {"forecast_metrics", "metrics", "span_metrics", "spans", "text_metrics", "caption_metrics"}
 REPORT = MODEL | SCORES
 TRAINING = MODEL | {"data", "report"}
 FIELDS = MODEL | {"data", "spans", "text_metrics"}
@@ -47,6 +47,7 @@ ALLOWED = {
     "spans": set(),
     "span_metrics": PARTS | {"metrics", "spans"},
     "text_metrics": PARTS | {"metrics"},
+    "caption_metrics": PARTS | {"metrics", "text_metrics"},
     "forecast_metrics": PARTS | {"metrics"},
     "inference": INFER,
     "likelihood": INFER,
@@ -95,7 +96,7 @@ def test_every_import_follows_an_arrow():
 
 
 SHARED = {
-    "tasks": {"task", "prepare"},
+    "tasks": {"task", "prepare", "writing"},
     "answers": {
         "answer",
         "documents",

@@ -1,5 +1,5 @@
 """The task `translate`: a text for a text. From one language to another, from spelling to sound, from
-question to answer."""
+question to answer; and for a picture."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from seqlab import rules
 from seqlab.answers.answer import Answer, Known
 from seqlab.answers.written import WrittenAnswer
 from seqlab.baselines.baseline import Baseline
+from seqlab.baselines.captions import CommonestCaption, NearestColour
 from seqlab.baselines.copies import Copy, WordByWord
 from seqlab.config import Probability, Tree, dump
 from seqlab.data.read import DataConfig
@@ -20,21 +21,20 @@ from seqlab.fields.source import SourceField
 from seqlab.fields.target import TargetField
 from seqlab.inputs import Tokens
 from seqlab.metrics import Metric
-from seqlab.model import ModelConfig
-from seqlab.objectives import CrossEntropy
 from seqlab.parts import Facts
 from seqlab.report.words import Words, WorstTable
-from seqlab.tasks import translate_presets
-from seqlab.tasks.task import TaskConfig, TrainedRun, Weighted
+from seqlab.tasks import translate_presets, writing
+from seqlab.tasks.task import TrainedRun
+from seqlab.tasks.writing import Writes
 from seqlab.text_metrics import Bleu, Chrf, SequenceErrorRate, TokenErrorRate
 
 
 @dataclass(frozen=True, kw_only=True)
-class Translate(TaskConfig, kind="translate"):
-    """A text for a text."""
+class Translate(Writes, kind="translate"):
+    """A text for a text, or for a picture."""
 
-    smoothing: Probability = 0.1
-    """Share of the target probability that is spread over the whole vocabulary."""
+    reads: Literal["text", "image"] = "text"
+    """What is read: a text; or image, a picture."""
     joint: bool | None = None
     """One vocabulary for both sides; empty: unless data.target_tokens says how the written side is cut."""
     open_ends: Probability = 0.05
@@ -47,6 +47,7 @@ class Translate(TaskConfig, kind="translate"):
     example: ClassVar[str] = "I am a student"
     data_example: ClassVar[str] = "train.en,train.fr"
     default: ClassVar[str] = "transformer"
+    readable: ClassVar = ("text", "image")
     passes: ClassVar = (
         (3_000, 60),
         (10_000, 40),
@@ -58,11 +59,19 @@ class Translate(TaskConfig, kind="translate"):
     stretch: ClassVar[float] = 6.0  # dropout grows with the passes
     presets = staticmethod(translate_presets.presets)
 
+    @property
+    def source(self) -> str:
+        return self.reads
+
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
+        if self.reads == "image":
+            return writing.picture_fields()
         joint = data.target_tokens is None if self.joint is None else self.joint
         return [SourceField(("source", "target") if joint else ("source",)), TargetField(joint)]
 
     def answer(self, known: Known) -> Answer:
+        if self.reads == "image":
+            return writing.picture_answer(known, self.metric)
         source, target = known.fields
         assert isinstance(source, SourceField) and isinstance(target, TargetField)
         return WrittenAnswer(known, source, target, self.metrics, self.open_ends)
@@ -76,9 +85,11 @@ class Translate(TaskConfig, kind="translate"):
         return [*(first if self.metric == "bleu" else reversed(first)), SequenceErrorRate()]
 
     def baselines(self) -> Sequence[type[Baseline]]:
-        return (Copy, WordByWord)
+        return (Copy, WordByWord) if self.reads == "text" else (CommonestCaption, NearestColour)
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
+        if self.reads == "image":
+            return writing.picture_facts(symbols)
         return Facts(symbols={"text": symbols, "written": symbols}, joint=self.joint is not False)
 
     def refuse(self, data: DataConfig) -> None:
@@ -88,27 +99,6 @@ class Translate(TaskConfig, kind="translate"):
                 why="One vocabulary for both sides cuts both in one way.",
                 fix="Leave data.target_tokens empty, or set task.joint=false.",
             )
-
-    def objectives(self, model: ModelConfig) -> Weighted:
-        if model.decoder is None:
-            raise UserError(
-                what="model.decoder is empty.",
-                why=(
-                    f"{self.kind} writes a text, and what writes is a decoder; a pool and a head give one"
-                    " answer a row."
-                ),
-                fix=(
-                    "Set model.decoder.kind=causal and leave model.pool and model.head empty, or choose"
-                    " --model transformer"
-                ),
-            )
-        if model.input is None or model.input.reads != "tokens":
-            raise UserError(
-                what=f"model.input is {'empty' if model.input is None else f'of kind {model.input.kind}'}.",
-                why=f"{self.kind} reads the pieces of a text, one after the other.",
-                fix="Set model.input.kind=tokens.",
-            )
-        return [(1.0, CrossEntropy("written", self.smoothing))]
 
     @classmethod
     def adopt(cls, source: TrainedRun, parts: str) -> Tree:
@@ -132,6 +122,8 @@ class Translate(TaskConfig, kind="translate"):
         return {"model": tree, "training": {"rate": 1e-3}}
 
     def words(self, answer: Answer) -> Words:
+        if self.reads == "image":
+            return writing.picture_words(answer)
         return Words(
             purpose="writes a text for a text",
             counted="pairs",

@@ -6,10 +6,15 @@ from __future__ import annotations
 from seqlab import rules
 from seqlab.config import Tree
 from seqlab.tasks.task import Size
+from seqlab.tasks.writing import picture_presets
 
 
 def presets(size: Size) -> dict[str, Tree]:
-    """Settings trees by name, fitted to the size of the data and the budget."""
+    """Settings trees by name, fitted to what is read, how much of it there is, and the budget."""
+    return {"text": of_text, "image": picture_presets}[size.reads](size)
+
+
+def of_text(size: Size) -> dict[str, Tree]:
     drop = rules.dropout(size.passes)
     width = rules.translation_width(size.planned)
     deep = rules.reads_deep(size.words, size.planned)
