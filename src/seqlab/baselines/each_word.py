@@ -21,8 +21,8 @@ FILE = "commonest_tags.json"
 class CommonestTag(Baseline):
     """The commonest tag that a word has in the training rows; of words that are not there, of all."""
 
-    name = "each word's commonest tag"
-    does = "the commonest tag of a word in the training rows, and of all where it is unknown"
+    name = "commonest tag"
+    does = "each word's commonest tag in the training rows, of unknown words the commonest of all"
     answer: TagsAnswer
 
     def __init__(self, answer: TagsAnswer, known: dict[str, int]) -> None:

@@ -78,7 +78,8 @@ def _tokens(one: Map) -> str:
 def _hops(one: Map) -> str:
     top = _top(one.weights)
     rows = "".join(
-        f'<div class="hop"><b>{escape(name)}</b>{_text(one.pieces, row / top, row, one.signed)}</div>'
+        f'<div class="hop{" named" if one.written else ""}"><b>{escape(name)}</b>'
+        f"{_text(one.pieces, row / top, row, one.signed)}</div>"
         for name, row in zip(_rows_of(one), one.weights, strict=True)
     )
     return _heading(one, top) + rows
