@@ -17,7 +17,7 @@ from seqlab import config, schema
 from seqlab.config import Tree
 from seqlab.data.files import find
 from seqlab.folder import CONFIG, FACTS, SCORES, read_part, refuse_taken, stored_tree
-from seqlab.request import Request, known_preset, known_task, of_model, refuse_no_data, task_of
+from seqlab.request import Request, known_preset, known_task, of_model, refuse_no_data, refuse_other, task_of
 
 CommandArguments = ParamSpec("CommandArguments")
 OF_THE_START = ("task", "model", "data.tokens", "data.target_tokens")
@@ -69,7 +69,8 @@ def resume(folder: str) -> None:
 @before_torch
 def use(folder: str, data: Sequence[str] = (), overrides: Mapping[str, Any] | None = None) -> None:
     """A run, and the files and settings that it is used with."""
-    _read_run(folder, overrides)
+    trained, told = _read_run(folder, overrides)
+    refuse_other(trained, told, overrides or ())
     find_all(data)
 
 
@@ -118,13 +119,16 @@ def _files(settings: Any) -> tuple[str, ...]:
     return (*settings.data.train, *settings.data.valid, *settings.data.test)
 
 
-def _read_run(folder: str, overrides: Mapping[str, Any] | None = None, where: str = "settings") -> None:
-    """A run's settings, with some changed, and its facts."""
+def _read_run(
+    folder: str, overrides: Mapping[str, Any] | None = None, where: str = "settings"
+) -> tuple[Tree, Tree]:
+    """A run's settings, and those with some changed; its facts are read, too."""
     path, root = Path(folder) / CONFIG, schema.settings()
     settings: Any = config.build(root, read_part(path), str(path))
     read_part(Path(folder) / FACTS)
-    if overrides:
-        config.build(root, config.override(config.dump(settings), overrides, root), where)
+    trained = config.dump(settings)
+    told = config.build(root, config.override(trained, overrides or {}, root), where)
+    return trained, config.dump(told)
 
 
 def _depends_on_start(request: Request) -> bool:

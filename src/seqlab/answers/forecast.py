@@ -13,10 +13,11 @@ from torch import Tensor
 from seqlab.answers.forecasting import ForecastAnswer
 from seqlab.data.batches import Rows
 from seqlab.data.windows import Windows
+from seqlab.decode.numbers import write_numbers
 from seqlab.inference import by_row, computed, predicted
 from seqlab.model import Model
 from seqlab.outputs import GaussianReply
-from seqlab.parts import Batch, Facts, Output, State
+from seqlab.parts import Batch, Facts, Output
 from seqlab.seq import Nested, Seq
 
 
@@ -132,28 +133,13 @@ class StepsForecast(ForecastAnswer):
     def rollout(
         self, model: Model, batch: Batch, noise: Float[Tensor, "S H C"] | None = None
     ) -> Float[Tensor, "N H C"]:
-        """What the decoder writes when it is fed its own means; or, with noise (in standard deviations), what
-        it draws: S trajectories for each row, one after the other."""
-        decoder = model.decoder
-        assert decoder is not None
+        """What the decoder writes when it is fed its own means; or, with noise, S trajectories for each row,
+        one after the other."""
+        assert model.decoder is not None
         _, memory = model.encoded(batch)
-        told = batch.written.values
-        state: State = decoder.start(memory, batch.size)
-        if noise is not None:
-            rows = torch.arange(batch.size, device=told.device).repeat_interleave(len(noise))
-            state, told, noise = state.pick(rows), told.index_select(0, rows), noise.repeat(batch.size, 1, 1)
-        said, found = told[:, 0, : self.targets], []
-        for step in range(self.how.horizon):
-            fed = torch.cat([said, told[:, step, self.targets :]], dim=-1).unsqueeze(1)
-            states, state = decoder.advance(fed, state)
-            reply = decoder.answer(states.squeeze(1))
-            said = reply.scores
-            if noise is not None:
-                assert isinstance(reply, GaussianReply)
-                logs = torch.zeros_like(said) if reply.log_variance is None else reply.log_variance
-                said = said + torch.exp(logs / 2) * noise[:, step]
-            found.append(said)
-        return torch.stack(found, dim=1)
+        first, beside = batch.written.values.split([self.targets, len(self.field.facts.future)], dim=-1)
+        state = model.decoder.start(memory, batch.size)
+        return write_numbers(model.decoder, state, first[:, 0], self.how.horizon, beside, noise)
 
     def trajectories(self, model: Model, windows: Windows) -> Float[np.ndarray, "N S H C"]:
         """Drawn futures of each window, scaled. All windows share the noise, so none depends on another."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -58,6 +59,8 @@ class Step:
     unit: Literal["seconds", "months", "numbers"] = "numbers"
     size: float = 1.0
     """Seconds, months or numbers from one time to the next."""
+    month_ends: bool = False
+    """Whether each time is on the last day of a month."""
 
     def index(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
         """Times counted in steps; whole numbers differ by whole numbers of steps."""
@@ -69,13 +72,15 @@ class Step:
         if self.unit != "months":
             return time + steps * self.size
         months = int(_months(np.array([time]))[0]) + round(steps * self.size)
-        day = datetime.fromtimestamp(time, UTC)
-        return day.replace(year=1970 + months // 12, month=months % 12 + 1).timestamp()
+        day, year, month = datetime.fromtimestamp(time, UTC), 1970 + months // 12, months % 12 + 1
+        _, last = calendar.monthrange(year, month)
+        number = last if self.month_ends else min(day.day, last)
+        return day.replace(year=year, month=month, day=number).timestamp()
 
     def written(self, time: float) -> str:
         """A time as it was written in the data."""
         if self.style == "number":
-            return f"{time:g}" if time != int(time) else str(int(time))
+            return f"{time:.12g}" if time != int(time) else str(int(time))
         return datetime.fromtimestamp(time, UTC).strftime(self.style)
 
     def __str__(self) -> str:
@@ -90,14 +95,16 @@ class Step:
 
 
 def step_of(times: NDArray[np.float64], style: str) -> Step:
-    """The commonest distance between neighbours; in months where all times stand on one day of a month."""
+    """The commonest distance between neighbours; in months where all times are on one day of a month, or on
+    the last."""
     gaps = np.diff(times)
     gaps = gaps[gaps > 0]
     if style == "number":
         return Step(style, "numbers", _commonest(gaps) if len(gaps) else 1.0)
-    if len(gaps) and gaps.min() >= MONTH_AT_LEAST and len(np.unique(_days(times))) == 1:
+    same = [len(np.unique(one)) == 1 for one in (_since_month(times), _until_month(times))]
+    if len(gaps) and gaps.min() >= MONTH_AT_LEAST and any(same):
         months = np.diff(_months(times))
-        return Step(style, "months", _commonest(months[months > 0]))
+        return Step(style, "months", _commonest(months[months > 0]), month_ends=not same[0])
     return Step(style, "seconds", _commonest(gaps) if len(gaps) else float(DAY))
 
 
@@ -111,10 +118,16 @@ def _months(times: NDArray[np.float64]) -> NDArray[np.float64]:
     return times.astype("datetime64[s]").astype("datetime64[M]").astype(np.float64)
 
 
-def _days(times: NDArray[np.float64]) -> NDArray[np.float64]:
+def _since_month(times: NDArray[np.float64]) -> NDArray[np.float64]:
     """Seconds since the month began."""
     stamps = times.astype("datetime64[s]")
     return np.asarray((stamps - stamps.astype("datetime64[M]")).astype(np.float64))
+
+
+def _until_month(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Seconds until the next month begins."""
+    stamps = times.astype("datetime64[s]")
+    return np.asarray(((stamps.astype("datetime64[M]") + 1) - stamps).astype(np.float64))
 
 
 USUAL_PERIODS = {"second": 60, "minute": 60, "hour": 24, "day": 7, "week": 52, "month": 12, "quarter": 4}

@@ -121,16 +121,21 @@ class SeriesField(ReadField):
         self._split = data.split
         if not self.facts.targets:
             self.facts = self._found(names, data)
-        told = {role: name for role, name in data.columns.items() if role in ("time", "series")}
-        return Table(names, replace(data, columns=told), self._roles())
+        return self._table(names, data, whole=self.gaps == "stop")
 
-    asked = open
+    def asked(self, names: Sequence[str], data: DataConfig, roles: Sequence[Role]) -> Table:
+        """The targets of steps that are to be forecast are empty."""
+        return self._table(names, data, whole=False)
 
-    def _roles(self) -> list[Role]:
+    def _table(self, names: Sequence[str], data: DataConfig, whole: bool) -> Table:
+        """Rows with these very columns. whole: no number may be missing."""
+        roles = self._roles(whole)
+        return Table(names, replace(data, columns={role.name: role.usual[0] for role in roles}), roles)
+
+    def _roles(self, whole: bool) -> list[Role]:
         facts = self.facts
         roles = [Role("time", (facts.time_column,), check=self._no_time)] if facts.time_column else []
         roles += [Role("series", (facts.series_column,))] if facts.series_column else []
-        whole = self.gaps == "stop"
         return roles + [
             Role(
                 column, (column,), required=whole, number=whole, check=None if whole else _gap_allowed(column)
@@ -265,20 +270,45 @@ class SeriesField(ReadField):
         for name, split in splits.items():
             look: SeriesLook = split.looks[self.name]
             masks = self.parts(splits, strata) if name == first_of(splits).name else {}
+            step = self._step(first_of(splits).looks[self.name])
             for part, chosen in (masks or {name: np.ones(split.rows, bool)}).items():
-                counts = (
-                    np.bincount(look.series[chosen], minlength=1) if chosen.any() else np.zeros(1, np.int64)
-                )
-                enough = counts.max() >= least
-                if not enough:
+                longest = self._longest(look, np.flatnonzero(chosen), step)
+                where = split.place(0) if split.rows else None
+                if max(longest, default=0) < least:
                     yield Problem(
                         "error",
-                        f"{part}: the longest series has {int(counts.max()):,} steps, but one example takes"
-                        f" {least:,}: task.window={self.window} and task.horizon={self.horizon}.",
-                        split.place(0) if split.rows else None,
+                        f"{part}: the longest series{' without a gap' if self.gaps == 'break' else ''} has"
+                        f" {max(longest, default=0):,} steps, but one example takes {least:,}:"
+                        f" task.window={self.window} and task.horizon={self.horizon}.",
+                        where,
                         "Give longer series, or a shorter window or horizon"
                         + (", or another data.split." if part != name else "."),
                     )
+                elif short := sum(one < least for one in longest):
+                    yield Problem(
+                        "warning",
+                        f"{part}: {short:,} of {len(longest):,} series are left out: an example takes"
+                        f" {least:,} steps{' without a gap' if self.gaps == 'break' else ''}.",
+                        where,
+                        "A shorter window or horizon would leave out fewer.",
+                    )
+
+    def _longest(self, look: SeriesLook, rows: NDArray[np.int64], step: Step) -> list[int]:
+        """Of each series that has some of these rows, the most of them that follow each other; without a gap,
+        where gaps are no error anyway."""
+        if not len(rows):
+            return []
+        order = rows[np.lexsort((look.times[rows], look.series[rows]))]
+        joined = np.diff(look.series[order]) == 0
+        if self.gaps == "break":
+            whole = np.asarray(np.isfinite(look.numbers[order]).all(axis=1))
+            joined &= whole[1:] & whole[:-1]
+            if self.facts.time_column:
+                joined &= np.abs(np.diff(step.index(look.times[order])) - 1) < 1e-6
+        starts = np.concatenate([[0], np.flatnonzero(~joined) + 1])
+        sizes = np.diff(np.append(starts, len(order)))
+        series = look.series[order][starts]
+        return [int(sizes[series == number].max()) for number in np.unique(series)]
 
     def problems(self, splits: Splits) -> Iterator[Problem]:
         known = set(first_of(splits).looks[self.name].series.tolist())
@@ -335,9 +365,11 @@ class SeriesField(ReadField):
             return
         for place, column in enumerate(self.facts.targets):
             numbers = look.numbers[:, place]
-            if np.nanmax(numbers) == np.nanmin(numbers):
+            told = numbers[np.isfinite(numbers)]
+            if not len(told) or told.max() == told.min():
+                same = f"the value {told[0]:g} at every step" if len(told) else "no number"
                 yield Problem(
-                    "error", f'"{column}" has the value {numbers[0]:g} at every step.', split.place(0),
+                    "error", f'"{column}" has {same}.', split.place(0),
                     "There is nothing to forecast: leave it out of task.targets.",
                 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from seqlab.tasks.task import Size
 
 def presets(size: Size) -> dict[str, Tree]:
     """Settings trees by name, for what is read."""
-    return {"values": of_series, "vector": of_vectors}[size.reads]()
+    return of_vectors() if size.reads == "vector" else of_series()
 
 
 def of_vectors() -> dict[str, Tree]:
