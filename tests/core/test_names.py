@@ -20,6 +20,10 @@ OBJECTIVES = sorted(set(typing.get_args(ObjectiveName)) - {"causal", "blank", "b
 """Those whose names mean nothing else: decoders are causal, encoders read both ways, a line may be blank."""
 
 
+COLUMNS = {"tag": {"fields/tags.py"}, "caption": {"fields/target.py", "data/shapes.py"}}
+"""Tasks whose names columns of tables have, too, and the files that look for such columns."""
+
+
 def others() -> list[Path]:
     paths = [
         path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] not in ABOUT_TASKS
@@ -51,9 +55,13 @@ def told(text: str) -> list[str]:
 
 
 def test_no_file_outside_tasks_names_a_task_or_an_objective():
-    assert {
-        str(path.relative_to(SOURCE)): names for path in others() if (names := told(path.read_text()))
-    } == {}
+    found = {}
+    for path in others():
+        place = str(path.relative_to(SOURCE))
+        columns = {task for task, files in COLUMNS.items() if place in files}
+        if names := [name for name in told(path.read_text()) if name not in columns]:
+            found[place] = names
+    assert found == {}
 
 
 @pytest.mark.parametrize(
