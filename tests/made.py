@@ -78,3 +78,18 @@ def story(count: int, seed: int = 0) -> str:
             sentences.append(f"Then {two} calls {one}.")
         documents.append(" ".join(sentences))
     return "\n\n".join(documents) + "\n"
+
+
+def write_pictures(folder: Path, count: int) -> list[Path]:
+    """Files of small pictures, some of other sizes and modes."""
+    from PIL import Image
+
+    from seqlab.data.shapes import scenes
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for number, scene in enumerate(scenes(count, 7)):
+        image = Image.fromarray(scene.pixels).resize((16, 12 if number % 5 == 1 else 16))
+        paths.append(folder / f"{number}.png")
+        (image.convert("RGBA") if number % 7 == 2 else image).save(paths[-1])
+    return paths

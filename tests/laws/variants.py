@@ -7,7 +7,18 @@ from torch import Tensor
 
 from seqlab.decoders import Attending, Causal
 from seqlab.encoders import BothWays, Conv, Gru, Lstm, NoEncoder, Rnn, Stack, Transformer
-from seqlab.inputs import Bag, LabelSlot, NestedConfig, NestedContextConfig, Tokens, Vectors, Window
+from seqlab.inputs import (
+    Bag,
+    Grid,
+    LabelSlot,
+    NestedConfig,
+    NestedContextConfig,
+    Patches,
+    Tokens,
+    Vectors,
+    Window,
+)
+from seqlab.nn.grid_positions import GridSinusoids, LearnedGrid
 from seqlab.nn.positions import Learned, NoPositions, Rotary, Sinusoidal
 from seqlab.outputs import (
     Attention,
@@ -34,7 +45,7 @@ LENGTHS = (3, 1, 40, 7, 18)
 FACTS = Facts(
     symbols={"text": 30, "characters": 12, "grams": 50, "label": 12},
     outputs={"row": 3},
-    features={"values": 3},
+    features={"values": 3, "image": 3},
     window=2,
 )
 
@@ -103,6 +114,12 @@ INPUTS: dict[str, InputConfig] = {
     "vectors": Vectors(width=6),
     "vectors stacked": Vectors(width=6, stack=3, dropout=0.2),
     "window": Window(),
+    "grid": Grid(channels=(8, 6), least=3),
+    "grid deep placed": Grid(channels=(4, 8), blocks=2, positions=GridSinusoids(), dropout=0.2),
+    "grid learned": Grid(channels=(4,), positions=LearnedGrid(side=8)),
+    "patches": Patches(width=6, patch=5),
+    "patches placed": Patches(width=6, patch=4, positions=GridSinusoids(base=30)),
+    "patches learned": Patches(width=6, patch=4, positions=LearnedGrid(side=5)),
     "bag": Bag(),
     "bag wide": Bag(width=4),
     "nested": NestedConfig(
@@ -240,6 +257,16 @@ def padded(rows: list[list[int]]) -> Seq:
     return Seq(values, mask)
 
 
+def pictures(seeds: list[int], side: int = 16) -> Seq:
+    """Pictures of random bytes, each as its seed says: lines of pixels."""
+    drawn = [
+        torch.randint(0, 256, (side, side, 3), generator=torch.Generator().manual_seed(seed))
+        for seed in seeds
+    ]
+    mask = torch.ones(len(seeds), side, dtype=torch.bool)
+    return Seq(torch.stack(drawn).to(torch.uint8), mask)
+
+
 def batch(config: InputConfig, rows: list[Document]) -> Batch:
     """What data would hand to this input for these documents."""
     nested = Nested(
@@ -258,6 +285,8 @@ def batch(config: InputConfig, rows: list[Document]) -> Batch:
                 steps.values[:, :1].repeat(1, FACTS.window, 1), flat.mask[:, :1].repeat(1, FACTS.window)
             )
         inputs = {"values": steps}
+    elif config.reads == "image":
+        inputs = {"image": pictures([sum(map(sum, row)) for row in rows])}
     elif config.reads == "label":
         inputs = {"label": Seq(flat.values[:, :1], flat.mask[:, :1])}
     elif config.reads == "grams":

@@ -50,7 +50,8 @@ class Grid(InputConfig, kind="grid"):
     blocks: Positive = 1
     """Residual blocks of a stage, of two convolutions each."""
     least: Positive = 6
-    """Each stage halves the sides, unless fewer slots than these would be left on a side."""
+    """The first convolution and each stage but the first halve the sides, the later ones rather than the
+    earlier ones, as long as so many slots are left on each."""
     positions: GridPositionConfig = field(default_factory=NoGridPositions)
     """How a slot knows its row and column: sinusoidal, learned or none."""
     dropout: Probability = 0.0
@@ -153,8 +154,8 @@ class ResidualBlock(nn.Module):
 class GridInput(Input):
     """Pictures (B H W C) to vectors (B Y·X width), SPEC C2: a convolution, then stages of residual blocks.
 
-    The first block of each stage halves both sides, rounded up, and the first convolution does so, too, as
-    long as `least` slots are left on each.
+    The first convolution and the first block of each stage but the first halve both sides, rounded up, as far
+    as `least` slots are left on each; small pictures are halved late, where more is known of each slot.
     """
 
     stages: Sequence[Sequence[ResidualBlock]]
@@ -172,25 +173,30 @@ class GridInput(Input):
         self.positions = config.positions.build(self.width)
         self.dropout = Dropout(config.dropout)
 
-    def stride(self, side: int) -> int:
-        """By how much a side is divided next."""
-        return 2 if (side + 1) // 2 >= self.least else 1
+    def strides(self, side: int) -> list[int]:
+        """By how much the first convolution and each stage divide a side."""
+        most, halvings = len(self.stages), 0
+        while halvings < most and -(-side // 2) >= self.least:
+            side, halvings = -(-side // 2), halvings + 1
+        first, *others = [1] * (most - halvings) + [2] * halvings
+        return [first, 1, *others]
 
     def forward(self, batch: Batch) -> Seq:
         x = pixels_of(batch)
-        x = F.conv2d(x, self.stem.weight, stride=self.stride(min(x.shape[2:])), padding=1)
-        x = F.relu(self.stem_norm(x))
-        for number, stage in enumerate(self.stages):
+        first, *others = self.strides(min(x.shape[2:]))
+        x = F.relu(self.stem_norm(F.conv2d(x, self.stem.weight, stride=first, padding=1)))
+        for stage, stride in zip(self.stages, others, strict=True):
             for block, layer in enumerate(stage):
-                x = layer(x, self.stride(min(x.shape[2:])) if number and not block else 1)
+                x = layer(x, 1 if block else stride)
         read = slots(self.positions(x))
         return read.with_values(self.dropout(read.values))
 
     def _sides(self, length: int) -> list[int]:
         """Of what the first convolution makes, and of what each stage makes."""
-        sides = [-(-length // self.stride(length))]
-        for number, _ in enumerate(self.stages):
-            sides.append(-(-sides[-1] // (self.stride(sides[-1]) if number else 1)))
+        sides: list[int] = []
+        for stride in self.strides(length):
+            length = -(-length // stride)
+            sides.append(length)
         return sides
 
     def length_after(self, length: int) -> int:
