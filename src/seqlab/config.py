@@ -292,6 +292,9 @@ def _build_object(hint: Any, value: Any, key: str, faults: list[Fault]) -> Any:
             faults.append(Fault(name, f'there is no "{kind}"; {known}'))
             return None
         cls = family.kinds[kind]
+        if not issubclass(cls, hint):  # where one kind alone has a place
+            faults.append(Fault(f"{key}.kind".lstrip("."), f'it is "{hint.kind}" here, not "{kind}".'))
+            return None
     hints = typing.get_type_hints(cls, include_extras=True)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
     below = (key + ".").lstrip(".")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from seqlab.data.builtin import (
-    letter_rows,
     sound_rows,
     write_letter_files,
     write_sound_tables,
@@ -201,7 +200,7 @@ def letters(started: float) -> None:
             "training.minutes": LETTER_MINUTES,
         },
     )
-    known = {word: tags for word, tags in letter_rows() if word in set(words_in(test))}
+    known = spelt_words(test)
     some = _familiar(list(known))
     print("\nWords that were not in the training data:")
     for word, answer in zip(some, run.predict([list(word) for word in some]), strict=True):
@@ -217,10 +216,13 @@ def letters(started: float) -> None:
     _end(run, started, f'predict {run.folder} "{spelt}"', f'explain {run.folder} "{spelt}" --out map.html')
 
 
-def words_in(file: Path) -> list[str]:
-    """The words of a file with a letter a line."""
-    blocks = file.read_text(encoding="utf-8").split("\n\n")
-    return ["".join(line.split("\t")[0] for line in block.split("\n")) for block in blocks]
+def spelt_words(file: Path) -> dict[str, list[str]]:
+    """The words of a file with a letter a line, and what each of their letters writes."""
+    found = {}
+    for block in file.read_text(encoding="utf-8").split("\n\n"):
+        letters, tags = zip(*(line.split("\t") for line in block.splitlines()), strict=True)
+        found["".join(letters)] = list(tags)
+    return found
 
 
 def _builtin() -> Path:

@@ -344,7 +344,7 @@ class Table:
         for role in needed:
             cell = cells[role.name]
             if not cell or cell.isspace():
-                return Bad(place, f"the {role.name} is empty.", f"Give it a {role.name}, or remove the row.")
+                return Bad(place, *_empty(role))
             if role.number and not _is_number(cell):
                 return Bad(
                     place,
@@ -459,6 +459,13 @@ class Table:
             f"this line has more than {self.config.longest_line:,} bytes.",
             "Look for a missing line break or quote. If it is meant, raise data.longest_line.",
         )
+
+
+def _empty(role: Role) -> tuple[str, str]:
+    """That a cell is empty, and what to do about it."""
+    if role.many:
+        return f"the {role.name} are empty.", "Give it some, or remove the row."
+    return f"the {role.name} is empty.", f"Give it a {role.name}, or remove the row."
 
 
 def _bare(line: str) -> str:
