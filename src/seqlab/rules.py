@@ -71,6 +71,11 @@ def label_dropout(rows: int) -> float:
     return below(rows, ((10_000, 0.5), (100_000, 0.4), (ENDLESS, 0.2)))
 
 
+def sound_batch(frames: float) -> int:
+    """Frames in a batch of recordings: 32 recordings make enough steps of few epochs and keep a CPU busy."""
+    return int(min(32_768, max(1024, 32 * frames)))
+
+
 def picture_batch(lines: float) -> int:
     """Lines in a batch of pictures: 32 pictures make enough steps of few epochs and keep a CPU busy."""
     return int(32 * max(1.0, lines))
@@ -78,7 +83,12 @@ def picture_batch(lines: float) -> int:
 
 def caption_width(minutes: float) -> int:
     """Few minutes are better spent on more pictures than on more weights."""
-    return below(minutes, ((10, 128), (ENDLESS, 192)))
+    return below(minutes, ((5, 64), (10, 128), (ENDLESS, 192)))
+
+
+def grid_channels(side: float, width: int) -> list[int]:
+    """Features of the stages of a CNN: each halves pictures, and of small ones some slots should be left."""
+    return [width // 2, width] if side <= 40 else [width // 4, width // 2, width]
 
 
 def caption_dropout(pictures: int) -> float:

@@ -82,10 +82,15 @@ def current() -> Tree:
 def without_numbers(tree: Tree) -> Tree:
     """A preset's kinds and other words, which decide what keys there are and what they may be; rules tune its
     numbers."""
-    kept = {
-        name: without_numbers(below) if isinstance(below, dict) else below for name, below in tree.items()
-    }
-    return {name: below for name, below in kept.items() if isinstance(below, dict | str | None)}
+    kept = {name: _without_numbers(below) for name, below in tree.items()}
+    return {name: below for name, below in kept.items() if isinstance(below, dict | list | str | None)}
+
+
+def _without_numbers(below: Any) -> Any:
+    """The same of what stands in it: of a list, the groups; of a list of numbers, nothing."""
+    if isinstance(below, list):
+        return [without_numbers(one) for one in below if isinstance(one, dict)] or 0
+    return without_numbers(below) if isinstance(below, dict) else below
 
 
 def schema_of(hint: Any, found: dict[str, Tree]) -> Tree:

@@ -145,6 +145,23 @@ class TokenErrorRate(_ErrorRate):
         return text.split()
 
 
+class WordErrorRate(TokenErrorRate):
+    """The same under the name that it has for speech: of the words."""
+
+    name, title, unit = "wer", "word error rate", "edits as a share of the reference's words"
+    logged = ""
+
+
+class CharacterErrorRate(_ErrorRate):
+    """Error rate of the characters, white space between words being one of them."""
+
+    name, title, unit = "cer", "character error rate", "edits as a share of the reference's characters"
+    scale = "share"
+
+    def cut(self, text: str) -> Sequence[str]:
+        return " ".join(text.split())
+
+
 class SequenceErrorRate(Metric):
     """The share of examples that equal none of their references, token by token. Counts: wrong, all."""
 
@@ -200,6 +217,10 @@ def edit_distance(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
 # Likelihood -------------------------------------------------------------------------------------------------
 
 
+Nats = Float[np.ndarray, "N ..."]
+"""−log p of each example, or two of them: the second where what was given belongs to another text."""
+
+
 class _Likelihood(Metric):
     """What a language model makes of a text. `said`: nats of each example, −log p of all that it had to
     predict.
@@ -212,7 +233,7 @@ class _Likelihood(Metric):
 
     better: ClassVar[Literal["higher", "lower"]] = "lower"
 
-    def count(self, said: Float[np.ndarray, N *R], meant: Int[np.ndarray, "N M"]) -> Num[np.ndarray, "N K"]:
+    def count(self, said: Nats, meant: Int[np.ndarray, "N M"]) -> Num[np.ndarray, "N K"]:
         nats = said.reshape(len(said), -1)
         return np.concatenate([nats[:, :1], meant], axis=1).astype(np.float64)
 
@@ -235,7 +256,7 @@ class BitsPerCharacterMisled(BitsPerCharacter):
     better = "higher"
     watched = False
 
-    def count(self, said: Float[np.ndarray, N *R], meant: Int[np.ndarray, "N M"]) -> Num[np.ndarray, "N K"]:
+    def count(self, said: Nats, meant: Int[np.ndarray, "N M"]) -> Num[np.ndarray, "N K"]:
         return super().count(said.reshape(len(said), -1)[:, -1], meant)
 
 

@@ -87,6 +87,7 @@ class SoundField(ReadField):
     kind = "sound"
     noun = "recording"
     yours = "recording.wav"
+    lengths_tell = False
     chunk = 512
     Facts = SoundFacts
     facts: SoundFacts

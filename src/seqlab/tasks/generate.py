@@ -157,7 +157,7 @@ class Generate(TaskConfig, kind="generate"):
                 what=f"task.given is {given}, but model.input is {found or 'empty'}."
                 if model.decoder
                 else "model.decoder is empty.",
-                why=f"The {given} is one slot that a decoder looks at; an input of the kind {wanted} reads it.",
+                why=f"The {given} is one slot for a decoder to look at; an input of kind {wanted} reads it.",
                 fix=f"Choose --model lstm; or set model.input.kind={wanted} and model.encoder.kind=none.",
             )
 

@@ -13,6 +13,7 @@ from seqlab.answers.written import WrittenAnswer
 from seqlab.baselines.baseline import Baseline
 from seqlab.baselines.captions import CommonestCaption, NearestColour
 from seqlab.baselines.copies import Copy, WordByWord
+from seqlab.baselines.transcripts import CommonestText
 from seqlab.config import Probability, Tree, dump
 from seqlab.data.read import DataConfig
 from seqlab.errors import UserError
@@ -23,18 +24,18 @@ from seqlab.inputs import Tokens
 from seqlab.metrics import Metric
 from seqlab.parts import Facts
 from seqlab.report.words import Words, WorstTable
-from seqlab.tasks import translate_presets, writing
-from seqlab.tasks.task import TrainedRun
+from seqlab.tasks import translate_presets, translate_sound, writing
+from seqlab.tasks.task import Size, TrainedRun
 from seqlab.tasks.writing import Writes
 from seqlab.text_metrics import Bleu, Chrf, SequenceErrorRate, TokenErrorRate
 
 
 @dataclass(frozen=True, kw_only=True)
 class Translate(Writes, kind="translate"):
-    """A text for a text, or for a picture."""
+    """A text for a text, for a picture, or for a recording."""
 
-    reads: Literal["text", "image"] = "text"
-    """What is read: a text; or image, a picture."""
+    reads: Literal["text", "image", "sound"] = "text"
+    """What is read: a text; image, a picture; or sound, a recording, which is transcribed."""
     joint: bool | None = None
     """One vocabulary for both sides; empty: unless data.target_tokens says how the written side is cut."""
     open_ends: Probability = 0.05
@@ -47,7 +48,7 @@ class Translate(Writes, kind="translate"):
     example: ClassVar[str] = "I am a student"
     data_example: ClassVar[str] = "train.en,train.fr"
     default: ClassVar[str] = "transformer"
-    readable: ClassVar = ("text", "image")
+    readable: ClassVar = ("text", "image", "sound")
     passes: ClassVar = (
         (3_000, 60),
         (10_000, 40),
@@ -57,7 +58,10 @@ class Translate(Writes, kind="translate"):
         (rules.ENDLESS, 2),
     )
     stretch: ClassVar[float] = 6.0  # dropout grows with the passes
-    presets = staticmethod(translate_presets.presets)
+
+    @staticmethod
+    def presets(size: Size) -> dict[str, Tree]:
+        return translate_sound.presets(size) if size.reads == "sound" else translate_presets.presets(size)
 
     @property
     def source(self) -> str:
@@ -66,12 +70,16 @@ class Translate(Writes, kind="translate"):
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
         if self.reads == "image":
             return writing.picture_fields()
+        if self.reads == "sound":
+            return translate_sound.fields()
         joint = data.target_tokens is None if self.joint is None else self.joint
         return [SourceField(("source", "target") if joint else ("source",)), TargetField(joint)]
 
     def answer(self, known: Known) -> Answer:
         if self.reads == "image":
             return writing.picture_answer(known, self.metric)
+        if self.reads == "sound":
+            return translate_sound.answer(known)
         source, target = known.fields
         assert isinstance(source, SourceField) and isinstance(target, TargetField)
         return WrittenAnswer(known, source, target, self.metrics, self.open_ends)
@@ -85,11 +93,18 @@ class Translate(Writes, kind="translate"):
         return [*(first if self.metric == "bleu" else reversed(first)), SequenceErrorRate()]
 
     def baselines(self) -> Sequence[type[Baseline]]:
-        return (Copy, WordByWord) if self.reads == "text" else (CommonestCaption, NearestColour)
+        kinds: dict[str, Sequence[type[Baseline]]] = {
+            "text": (Copy, WordByWord),
+            "image": (CommonestCaption, NearestColour),
+            "sound": (CommonestText,),
+        }
+        return kinds[self.reads]
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
         if self.reads == "image":
             return writing.picture_facts(symbols)
+        if self.reads == "sound":
+            return translate_sound.imagined(symbols)
         return Facts(symbols={"text": symbols, "written": symbols}, joint=self.joint is not False)
 
     def refuse(self, data: DataConfig) -> None:
@@ -124,6 +139,8 @@ class Translate(Writes, kind="translate"):
     def words(self, answer: Answer) -> Words:
         if self.reads == "image":
             return writing.picture_words(answer)
+        if self.reads == "sound":
+            return translate_sound.words(answer)
         return Words(
             purpose="writes a text for a text",
             counted="pairs",

@@ -33,13 +33,14 @@ class Writes(TaskConfig):
     inputs: ClassVar[dict[str, tuple[str, str]]] = {
         "text": ("tokens", "the pieces of a text, one after the other"),
         "image": ("image", "a picture"),
+        "sound": ("values", "a recording, frame by frame"),
     }
     """What an input has to read, and that in words, by what the task reads."""
 
     @property
     @abstractmethod
     def source(self) -> str:
-        """What is read: text, image, ..."""
+        """What is read: text, image or sound."""
 
     def objectives(self, model: ModelConfig) -> Weighted:
         if model.decoder is None:
@@ -56,7 +57,7 @@ class Writes(TaskConfig):
             )
         wanted, told = self.inputs[self.source]
         if model.input is None or model.input.reads != wanted:
-            usual = {"tokens": "tokens", "image": "grid"}.get(wanted, wanted)
+            usual = {"image": "grid", "values": "vectors"}.get(wanted, wanted)
             raise UserError(
                 what=f"model.input is {'empty' if model.input is None else f'of kind {model.input.kind}'}.",
                 why=f"{self.kind} reads {told}.",
@@ -100,7 +101,7 @@ def picture_presets(size: Size) -> dict[str, Tree]:
     drop = rules.caption_dropout(size.rows)
     width = rules.caption_width(size.planned)
     layer = {"kind": "transformer", "layers": 2, "heads": 4, "feed_forward": 4 * width, "dropout": drop}
-    channels = [width // 4, width // 2, width]
+    channels = rules.grid_channels(size.words, width)
     grid = {"kind": "grid", "channels": channels, "dropout": drop}
     placed = grid | {"positions": {"kind": "sinusoidal"}}
     looking = {**layer, "scale_embedding": False, "positions": {"kind": "none"}}
