@@ -12,6 +12,7 @@ import typing
 from dataclasses import dataclass
 from pathlib import Path
 
+import made_series
 import pytest
 import torch
 from made import opinions, write_table
@@ -47,13 +48,28 @@ class Case:
     data: str
     settings: dict[str, object]
     asked: tuple[str, ...]
-    """Inputs of different lengths."""
+    """Inputs of different lengths; or whole tables, of which each has one answer."""
+
+    @property
+    def tables(self) -> bool:
+        return "\n" in self.asked[0]
 
 
 OPINIONS = ("a great film", "it was a dull and boring story. with music", "weak")
 LINES = ("the cat", "the dog sat on the", "a")
 BLANKS = ("the [MASK] sat", "a cat and a dog sat on the [MASK] today.", "the [MASK]")
 SENTENCES = ("the cat", "Anna sat on the mat in Rome. Ben ran", "a")
+STEPS = tuple(", ".join(map(str, made_series.season(count, count))) for count in (20, 15, 30))
+WAVES = tuple(" ".join(one.split(", ")[:count]) for one, count in zip(STEPS, (4, 20, 1), strict=True))
+AHEAD = {"task.window": 14, "task.horizon": 5}
+READS_SERIES = {
+    "linear": {},
+    **dict.fromkeys(("rnn", "gru", "lstm", "cnn"), READS),
+    "transformer": LAYERS,
+    "lstm-steps": READS | {"model.decoder.width": 8, "model.decoder.body.width": 8},
+}
+LEARNED = {"task.intervals": "learned", "task.trajectories": 20}
+KNOWN_AHEAD = {"task.targets": "sales", "task.past": "visitors", "task.future": "holiday"}
 SPELLING = {"model.input.words.width": 6, "model.input.inner.width": 4, "model.input.encoder.width": 4}
 READS_TAGS = {
     "transformer": {f"model.encoder.{name}": value for name, value in BODY.items()},
@@ -111,6 +127,37 @@ CASES = {
     "tag angle": Case(
         "tag", "cnn", "each", SPELLING | READS_TAGS["cnn"] | {"task.target": "angle"}, SENTENCES
     ),
+    **{
+        f"classify values {preset}": Case("classify", preset, "signals", READS_SERIES[preset], WAVES)
+        for preset in ("rnn", "lstm", "cnn", "transformer")
+    },
+    **{
+        f"forecast {preset}": Case("forecast", preset, "series", AHEAD | small, STEPS)
+        for preset, small in READS_SERIES.items()
+    },
+    "forecast learned": Case(
+        "forecast", "lstm-steps", "series", AHEAD | READS_SERIES["lstm-steps"] | LEARNED, STEPS
+    ),
+    "forecast gaussian": Case(
+        "forecast", "gru", "series", AHEAD | READS | LEARNED | {"model.head.kind": "gaussian"}, STEPS
+    ),
+    **{
+        f"forecast known ahead {preset}": Case(
+            "forecast",
+            preset,
+            "dated",
+            AHEAD | READS_SERIES[preset] | KNOWN_AHEAD,
+            tuple(made_series.dated(steps, steps, ahead=5) for steps in (40, 25)),
+        )
+        for preset in ("linear", "gru", "lstm-steps")
+    },
+    "forecast several": Case(
+        "forecast",
+        "lstm",
+        "several",
+        AHEAD | READS,
+        (made_series.long(30), made_series.long(20, ["south"]), made_series.long(30, ["west", "north"])),
+    ),
 }
 
 
@@ -162,10 +209,17 @@ def data(tmp_path_factory) -> dict[str, Path]:
         "lines": write_table(folder / "lines.csv", [(line,) for line in sentences(200, 2)], ("text",)),
         "text": text,
         **{kind: write_text(folder / f"{kind}.conll", tagged(160, kind)) for kind in TAGGED},
+        **{kind: write_text(folder / f"{kind}.csv", make()) for kind, make in SERIES.items()},
     }
 
 
 TAGGED = ("spans", "speech", "each")
+SERIES = {
+    "series": made_series.plain,
+    "dated": made_series.dated,
+    "several": made_series.long,
+    "signals": made_series.signals,
+}
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -233,26 +287,54 @@ EVERY = pytest.mark.parametrize("name", CASES)
 GREEDY = {"decode.sample": False, "decode.temperature": 1.0}
 
 
+def said(run: Run, case: Case, asked, folder: Path) -> list:
+    """What a run says of some inputs, as predict --json tells it."""
+    if not case.tables:
+        return told(run.predict(list(asked), GREEDY))
+    files = [write_text(folder / f"table-{place}.csv", one) for place, one in enumerate(asked)]
+    tables = [run.rows(str(file), labelled=False) for file in files]
+    return [told(answer for _, answer in run.answer_rows(rows)) for rows in tables]
+
+
+def from_files(run: Run, case: Case, folder: Path, capsys, monkeypatch) -> list:
+    """The same from the command line. Of a series there are the next steps, a line each."""
+    words = ["--json", *(f"{key}={value}" for key, value in GREEDY.items())]
+
+    def lines(file: Path) -> list[dict]:
+        code, out, err = command(capsys, monkeypatch, "predict", run.folder, "--input", file, *words)
+        assert code == 0, err
+        return [json.loads(line) for line in out.splitlines()]
+
+    if case.tables:
+        return [lines(write_text(folder / "table.csv", one)) for one in case.asked]
+    if roles := run.reads.roles():
+        return lines(write_table(folder / "asked.csv", [(one,) for one in case.asked], (roles[0].name,)))
+    found = []
+    for one in case.asked:
+        steps = lines(write_table(folder / "asked.csv", [(step,) for step in one.split(", ")], ("load",)))
+        names = {"values": "load", "low": "load_low", "high": "load_high"}
+        found.append({name: [step[column] for step in steps] for name, column in names.items()})
+    return found
+
+
 @EVERY
 def test_a_folder_answers_as_the_run_that_was_trained(name, runs, tmp_path):
     """From another place, with nothing else of the first."""
     run = runs(name)
     shutil.copytree(run.folder, tmp_path / "elsewhere")
     again = package.load(tmp_path / "elsewhere")
-    assert told(again.predict(list(CASES[name].asked))) == told(run.predict(list(CASES[name].asked)))
+    case = CASES[name]
+    assert said(again, case, case.asked, tmp_path) == said(run, case, case.asked, tmp_path)
 
 
 @EVERY
 def test_alone_in_a_batch_and_from_a_file_the_answer_is_the_same(name, runs, tmp_path, capsys, monkeypatch):
-    run, asked = runs(name), list(CASES[name].asked)
-    together = told(run.predict(asked, GREEDY))
-    assert_alike(together, [told(run.predict([one], GREEDY))[0] for one in asked])
-    assert_alike(together[0], run.predict(asked[0], GREEDY).to_json())
-    file = write_table(tmp_path / "asked.csv", [(one,) for one in asked], (run.reads.roles()[0].name,))
-    words = [f"{key}={value}" for key, value in GREEDY.items()]
-    code, out, err = command(capsys, monkeypatch, "predict", run.folder, "--input", file, "--json", *words)
-    assert code == 0, err
-    assert_alike(together, [json.loads(line) for line in out.splitlines()])
+    run, case = runs(name), CASES[name]
+    together = said(run, case, case.asked, tmp_path)
+    assert_alike(together, [said(run, case, [one], tmp_path)[0] for one in case.asked])
+    if not case.tables:
+        assert_alike(together[0], run.predict(case.asked[0], GREEDY).to_json())
+    assert_alike(together, from_files(run, case, tmp_path, capsys, monkeypatch))
 
 
 @EVERY
@@ -281,6 +363,10 @@ def test_stopped_and_resumed_it_ends_as_if_it_had_not_been(name, runs, data, tmp
 
 @EVERY
 def test_the_maps_of_an_explanation_fit_its_pieces(name, runs):
+    if CASES[name].tables:
+        with pytest.raises(UserError, match="--input FILE"):
+            runs(name).explain(CASES[name].asked[1])
+        return
     found = runs(name).explain(CASES[name].asked[1])
     if name == "denoise":
         assert found.maps[0].kind == "alignment"
@@ -342,10 +428,9 @@ def test_a_row_that_is_at_fault_is_told_with_its_line(name, data, tmp_path, caps
     lines[20] = b"the \xff cat"
     broken = tmp_path / f"broken{data[case.data].suffix}"
     broken.write_bytes(b"\n".join(lines))
-    settings = [f"{key}={value}" for key, value in case.settings.items() if key.startswith("task.")]
-    code, _, err = command(
-        capsys, monkeypatch, "train", case.task, broken, "--out", tmp_path / "run", *settings
-    )
+    told = {key: value for key, value in case.settings.items() if key.startswith(("task.", "model."))}
+    words = ["--model", case.preset, *(f"{key}={value}" for key, value in told.items())]
+    code, _, err = command(capsys, monkeypatch, "train", case.task, broken, "--out", tmp_path / "run", *words)
     assert code == 2 and f"{broken}:21" in err, err
     assert not (tmp_path / "run").exists()
 

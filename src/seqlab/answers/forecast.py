@@ -139,7 +139,7 @@ class StepsForecast(ForecastAnswer):
         _, memory = model.encoded(batch)
         first, beside = batch.written.values.split([self.targets, len(self.field.facts.future)], dim=-1)
         state = model.decoder.start(memory, batch.size)
-        return write_numbers(model.decoder, state, first[:, 0], self.how.horizon, beside, noise)
+        return write_numbers(model.decoder, state, first[:, 0], self.how.horizon, beside[:, :-1], noise)
 
     def trajectories(self, model: Model, windows: Windows) -> Float[np.ndarray, "N S H C"]:
         """Drawn futures of each window, scaled. All windows share the noise, so none depends on another."""

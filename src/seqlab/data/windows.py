@@ -57,7 +57,7 @@ class Windows:
         return np.asarray(self.store.fields["values"].values[places], np.float32)
 
     def series(self, rows: Rows) -> Int[np.ndarray, " B"]:
-        return np.asarray(self.store.arrays["series"])[self.order[self.begins[rows]]]
+        return np.asarray(self.store.arrays["series"])[self.order[self.begins[rows]]].astype(np.int64)
 
 
 def windows_of(store: Store, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from seqlab.data.cells import Cells
@@ -483,8 +484,10 @@ class SeriesField(ReadField):
     def text_of(self, cells: Cells) -> Given:
         return ""
 
-    def in_units(self, values: NDArray[np.float64], series: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Scaled targets (N ... C) of these series (N) as they stand in the data."""
+    def in_units(
+        self, values: Float[np.ndarray, "N *S C"], series: Int[np.ndarray, " N"]
+    ) -> Float[np.ndarray, "N *S C"]:
+        """Scaled targets of these series as they stand in the data."""
         shape = (len(series), *[1] * (values.ndim - 2), len(self.facts.targets))
         places = slice(0, len(self.facts.targets))
         mean = np.array(self.facts.means)[series, places].reshape(shape)
