@@ -4,22 +4,43 @@ import pytest
 import torch
 from torch import Tensor
 from torch.testing import assert_close
-from variants import LANGUAGE, SYMBOLS, WIDTH, WRITERS, vectors, weighted_sum
+from variants import LANGUAGE, SYMBOLS, WIDTH, WRITERS, attending, causal, small, vectors, weighted_sum
 
-from seqlab.encoders import Stack, Transformer
-from seqlab.parts import Attends, Decoder, DecoderConfig, State, record
+from seqlab.encoders import Conv, Gru, Lstm, Rnn, Stack, Transformer
+from seqlab.outputs import GaussianReply
+from seqlab.parts import Attends, Decoder, DecoderConfig, Numbers, Reply, State, record
 from seqlab.seq import Seq
 
 SLOTS = {"many": (4, 1, 9), "one": (1, 1, 1), "none": None}
-CASES = [(name, slots) for name in WRITERS for slots in SLOTS] + [(name, "none") for name in LANGUAGE]
+NUMBERS: dict[str, DecoderConfig] = {
+    "numbers transformer": causal(small(layers=2), variance="learned"),
+    "numbers transformer local": causal(small(local=3)),
+    "numbers lstm none": attending(Lstm(width=5), attend="none", variance="learned"),
+    "numbers gru none every step": attending(Gru(width=5), attend="none", context="every-step"),
+    "numbers lstm late": attending(Lstm(width=5, layers=2), output_dropout=0.2, variance="learned"),
+    "numbers rnn feeding": attending(Rnn(width=5), feeding=True),
+    "numbers gru early": attending(Gru(width=5), attend="early", variance="learned"),
+    "numbers conv none": attending(Conv(width=6, layers=2), attend="none"),
+}
+"""Decoders that write two numbers a step, and are told of one more."""
+NUMBERS_ALONE: dict[str, DecoderConfig] = {
+    "numbers causal lstm": causal(Lstm(width=5), variance="learned"),
+    "numbers causal conv": causal(Conv(width=6, layers=2)),
+}
+ALL = WRITERS | LANGUAGE | NUMBERS | NUMBERS_ALONE
+CASES = [(name, slots) for name in WRITERS | NUMBERS for slots in SLOTS]
+CASES += [(name, "none") for name in LANGUAGE | NUMBERS_ALONE]
 EVERY = pytest.mark.parametrize(("name", "slots"), CASES)
 READING = [case for case in CASES if case[1] != "none"]
 
 
 def build(name: str, slots: str) -> Decoder:
     torch.manual_seed(0)
-    config = (WRITERS | LANGUAGE)[name]
-    return config.build(None if slots == "none" else WIDTH, SYMBOLS).eval()
+    return ALL[name].build(None if slots == "none" else WIDTH, written(name)).eval()
+
+
+def written(name: str) -> int | Numbers:
+    return Numbers(2, beside=1) if name in NUMBERS | NUMBERS_ALONE else SYMBOLS
 
 
 ATTENDING = [case for case in CASES if any(isinstance(module, Attends) for module in build(*case).modules())]
@@ -33,8 +54,19 @@ def memory(slots: str, summary: bool = True) -> Seq | None:
     return Seq(found.values, found.mask, summary=vectors((1, 1, 1), seed=3).values[:, 0] if summary else None)
 
 
-def ids(length: int = 12, rows: int = 3, seed: int = 1) -> Tensor:
-    return torch.randint(0, SYMBOLS, (rows, length), generator=torch.Generator().manual_seed(seed))
+def feed(name: str, length: int = 12, rows: int = 3, seed: int = 1) -> Tensor:
+    """Ids, or numbers."""
+    generator, what = torch.Generator().manual_seed(seed), written(name)
+    if isinstance(what, Numbers):
+        return torch.randn(rows, length, what.written + what.beside, generator=generator)
+    return torch.randint(0, what, (rows, length), generator=generator)
+
+
+def said(reply: Reply) -> Tensor:
+    """All that an answer says."""
+    if isinstance(reply, GaussianReply) and reply.log_variance is not None:
+        return torch.cat([reply.scores, reply.log_variance], dim=-1)
+    return reply.scores
 
 
 def row_of(seq: Seq | None, row: int) -> Seq | None:
@@ -63,7 +95,7 @@ def test_every_registered_decoder_is_tested():
 @EVERY
 @pytest.mark.parametrize("parts", [(1, 11), (5, 7), (1,) * 12])
 def test_advancing_bit_by_bit_equals_advancing_at_once(name, slots, parts):
-    decoder, fed = build(name, slots), ids()
+    decoder, fed = build(name, slots), feed(name)
     whole, end = decoder.advance(fed, decoder.start(memory(slots), 3))
     state, found = decoder.start(memory(slots), 3), []
     for part in fed.split(list(parts), dim=1):
@@ -75,18 +107,30 @@ def test_advancing_bit_by_bit_equals_advancing_at_once(name, slots, parts):
 
 @EVERY
 def test_what_comes_later_never_changes_what_was_said(name, slots):
-    decoder, fed = build(name, slots), ids()
+    decoder, fed = build(name, slots), feed(name)
     changed = fed.clone()
-    changed[:, 6:] = (changed[:, 6:] + 1) % SYMBOLS
+    changed[:, 6:] = (changed[:, 6:] + 1) % SYMBOLS if fed.dim() == 2 else changed[:, 6:] + 1
     before, _ = decoder.advance(fed, decoder.start(memory(slots), 3))
     after, _ = decoder.advance(changed, decoder.start(memory(slots), 3))
     assert torch.equal(before[:, :6], after[:, :6])
     assert not torch.equal(before[:, 6:], after[:, 6:])
 
 
+@pytest.mark.parametrize(("name", "slots"), [case for case in CASES if case[0] in NUMBERS | NUMBERS_ALONE])
+def test_all_numbers_that_are_fed_are_read(name, slots):
+    """The first ones, too, unlike BOS; and what is told beside them."""
+    decoder, fed = build(name, slots), feed(name)
+    before, _ = decoder.advance(fed, decoder.start(memory(slots), 3))
+    for feature in range(fed.shape[2]):
+        changed = fed.clone()
+        changed[:, 0, feature] += 1
+        after, _ = decoder.advance(changed, decoder.start(memory(slots), 3))
+        assert not torch.allclose(before[:, 0], after[:, 0])
+
+
 @EVERY
 def test_picking_rows_commutes_with_advancing(name, slots):
-    decoder, fed, rows = build(name, slots), ids(), torch.tensor([2, 0, 0])
+    decoder, fed, rows = build(name, slots), feed(name), torch.tensor([2, 0, 0])
     _, state = decoder.advance(fed[:, :5], decoder.start(memory(slots), 3))
     late, end = decoder.advance(fed[:, 5:], state)
     picked, picked_end = decoder.advance(fed[rows, 5:], state.pick(rows))
@@ -98,7 +142,7 @@ def test_picking_rows_commutes_with_advancing(name, slots):
 @pytest.mark.parametrize("summary", [True, False])
 def test_padding_and_batch_mates_never_change_an_answer(name, slots, summary):
     """A row alone, and beside others whose memory is longer."""
-    decoder, fed, read = build(name, slots), ids(), memory(slots, summary)
+    decoder, fed, read = build(name, slots), feed(name), memory(slots, summary)
     together, _ = decoder.advance(fed, decoder.start(read, 3))
     for row in range(3):
         single, _ = decoder.advance(fed[row : row + 1], decoder.start(row_of(read, row), 1))
@@ -108,7 +152,7 @@ def test_padding_and_batch_mates_never_change_an_answer(name, slots, summary):
 @pytest.mark.parametrize(("name", "slots"), READING)
 def test_the_memory_is_read(name, slots):
     """Another memory, another answer."""
-    decoder, fed, read = build(name, slots), ids(), memory(slots)
+    decoder, fed, read = build(name, slots), feed(name), memory(slots)
     assert read is not None and read.summary is not None
     other = Seq(read.values + 1, read.mask, summary=read.summary + 1)
     before, _ = decoder.advance(fed, decoder.start(read, 3))
@@ -120,7 +164,7 @@ def test_who_attends_is_known():
     """A body with a Transformer, to what is written; and to the memory every decoder that is not told not
     to."""
     for name, slots in CASES:
-        config = (WRITERS | LANGUAGE)[name]
+        config = ALL[name]
         crossing = slots != "none" and getattr(config, "attend", "inside") != "none"
         assert ((name, slots) in ATTENDING) == (crossing or isinstance(config.body, Transformer | Stack)), (
             name,
@@ -130,7 +174,7 @@ def test_who_attends_is_known():
 
 @pytest.mark.parametrize(("name", "slots"), ATTENDING)
 def test_recording_changes_no_answer_and_weights_add_up(name, slots):
-    decoder, fed, read = build(name, slots), ids(), memory(slots)
+    decoder, fed, read = build(name, slots), feed(name), memory(slots)
     plain, _ = decoder.advance(fed, decoder.start(read, 3))
     with record(decoder) as maps:
         recorded, _ = decoder.advance(fed, decoder.start(read, 3))
@@ -150,9 +194,9 @@ def test_recording_changes_no_answer_and_weights_add_up(name, slots):
 def test_every_parameter_gets_a_gradient(name, slots):
     """A key bias is exempt: softmax cancels it. So is what looks, where there is one slot to look at: its
     weight is 1."""
-    decoder, fed, read = build(name, slots), ids(), memory(slots)
+    decoder, fed, read = build(name, slots), feed(name), memory(slots)
     states, _ = decoder.advance(fed, decoder.start(read, 3))
-    weighted_sum(decoder.answer(states.flatten(0, 1)).scores).backward()
+    weighted_sum(said(decoder.answer(states.flatten(0, 1)))).backward()
     for parameter, tensor in decoder.named_parameters():
         assert tensor.grad is not None and torch.isfinite(tensor.grad).all(), parameter
         idle = parameter.endswith("key.bias") or (
@@ -164,7 +208,7 @@ def test_every_parameter_gets_a_gradient(name, slots):
 @EVERY
 def test_the_formula_counts_every_parameter(name, slots):
     with torch.device("meta"):
-        decoder = (WRITERS | LANGUAGE)[name].build(None if slots == "none" else WIDTH, SYMBOLS)
+        decoder = ALL[name].build(None if slots == "none" else WIDTH, written(name))
     assert sum(cost.parameters for cost in decoder.costs(20)) == sum(
         tensor.numel() for tensor in decoder.parameters()
     )

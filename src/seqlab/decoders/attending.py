@@ -140,7 +140,7 @@ class AttendingDecoder(WritingDecoder):
     Nothing seen is fed back, so a whole target runs on the fused kernels and attends in one batch; with
     `feeding`, what is scored is read beside the next symbol, in a loop. early (SPEC R9): v = look(h[t−1]),
     h[t] = body(h[t−1], [e[w_t]; v]), and W h[t] is scored. BOS is no symbol there: the
-    first word is scored from h[0], with no step of the cell before it.
+    first word is scored from h[0], with no step of the cell before it. Of numbers the first ones are read.
     none: W h[t] is scored. Where there is no memory at all, this is a plain language model.
     """
 
@@ -249,7 +249,7 @@ class AttendingDecoder(WritingDecoder):
             assert isinstance(self.body, RecurrentEncoder)
             top = f"state.{self.body.config.layers - 1}"
             states = state.moving[top].unsqueeze(1)
-            if state.done == 0:  # BOS is no symbol
+            if state.done == 0 and not isinstance(self.written, Numbers):  # BOS is no symbol
                 return self._answers(states, state), State(state.fixed, state.moving, 1)
             states, state = self.body.extend(side_by_side([vector, self._seen(states, state)]), state)
             return self._answers(states, state), state
