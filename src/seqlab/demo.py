@@ -18,10 +18,13 @@ from seqlab.data.builtin import (
     write_words,
 )
 from seqlab.data.letters import SILENT
+from seqlab.data.shapes import scenes, write_scenes
 from seqlab.data.store import cache_folder
 from seqlab.errors import UserError, did_you_mean, one_of
+from seqlab.files import write_text
 from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import duration
+from seqlab.report.maps import html_pages
 from seqlab.run import Run
 from seqlab.session import summary, train_anew
 from seqlab.settings import TrainRequest
@@ -30,6 +33,8 @@ from seqlab.training.progress import Progress
 MINUTES = 3.0
 LETTER_MINUTES = 1.0
 """The same for single letters, which are soon learnt."""
+PICTURE_MINUTES = 1.5
+"""And for pictures of two shapes."""
 SHOWN = 10
 """Worked examples to print."""
 KNOWN = """
@@ -53,6 +58,7 @@ def run_demo(task: str, started: float) -> None:
         "generate": invent,
         "classify": stress,
         "tag": letters,
+        "caption": describe,
     }
     task = task or next(iter(demos))
     if task not in demos:
@@ -223,6 +229,32 @@ def spelt_words(file: Path) -> dict[str, list[str]]:
         letters, tags = zip(*(line.split("\t") for line in block.splitlines()), strict=True)
         found["".join(letters)] = list(tags)
     return found
+
+
+def describe(started: float) -> None:
+    """Pictures of two shapes → what they show."""
+    print(
+        "Pictures of two coloured shapes, made here: learn to say what is where "
+        "(a red circle left of a blue square)."
+    )
+    folder = _builtin() / "shapes"
+    data = {
+        f"data.{split}": (str(write_scenes(folder, split, scenes(count, seed))),)
+        for seed, (split, count) in enumerate({"train": 6000, "valid": 200, "test": 500}.items())
+    }
+    settings = data | {"task.smoothing": 0.0, "training.minutes": PICTURE_MINUTES}
+    run = _trained("caption", "cnn-lstm-attention", "runs/demo-shapes", started, settings)
+    some = scenes(SHOWN, seed=9)
+    answers = run.predict([scene.pixels for scene in some])
+    print("\nPictures that it has not seen:")
+    for scene, answer in zip(some, answers, strict=True):
+        mark = "right" if answer.text == scene.caption else f"wrong, it is {scene.caption}"
+        print(f"  {answer.text:<44} {mark}")
+    place = run.folder / "looked-at.html"
+    shown = [run.explain(scene.pixels) for scene in some]
+    write_text(place, html_pages("Where it looked, word by word", shown))
+    print(f"\nWhere it looked for each word is drawn over these pictures: open {place} in a browser.")
+    _end(run, started, f"evaluate {run.folder} {data['data.test'][0]}")
 
 
 def _builtin() -> Path:

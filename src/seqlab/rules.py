@@ -91,11 +91,6 @@ def grid_channels(side: float, width: int) -> list[int]:
     return [width // 2, width] if side <= 40 else [width // 4, width // 2, width]
 
 
-def caption_dropout(pictures: int) -> float:
-    """Few pictures are soon learnt by heart."""
-    return below(pictures, ((2_000, 0.1), (20_000, 0.2), (ENDLESS, 0.1)))
-
-
 def gram_batch(rows: int, words: float) -> int:
     """N-grams in a batch of a bag: the more rows, the more texts; a word makes about 1.6 of them."""
     return int(below(rows, ((10_000, 64), (100_000, 128), (ENDLESS, 256))) * 1.6 * words) + 256

@@ -25,6 +25,7 @@ from seqlab.data.hashed_grams import Document, HashedGrams
 from seqlab.data.read import DataConfig
 from seqlab.data.store import Ragged, concatenate, marked, offsets_of
 from seqlab.data.tokenizers import CLS, EOS, SEP, SPECIAL, CharacterTokens, Tokenizer, texts_to_learn_from
+from seqlab.errors import UserError
 from seqlab.folder import TOKENIZER
 
 CHARACTERS = "tokenizer.characters.json"
@@ -88,6 +89,12 @@ def reading(reads: str, config: DataConfig, *, outputs: int = 2, ends: bool = Fa
     outputs: how many numbers the model gives, which bounds the table of grams. ends: texts are kept whole,
     and [EOS] stands after each, as where another text is written for it.
     """
+    if reads not in READINGS:
+        raise UserError(
+            what=f"model.input reads {reads}, but these data are text.",
+            why="Its numbers are not those of words or characters.",
+            fix="Set model.input.kind=tokens.",
+        )
     return READINGS[reads](config, outputs, ends)
 
 

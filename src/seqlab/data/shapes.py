@@ -14,7 +14,7 @@ from seqlab.files import write_text, written_beside
 
 SIDE = 32
 COLOURS = {"red": (214, 48, 40), "green": (44, 160, 66), "blue": (44, 92, 214), "yellow": (240, 200, 40)}
-SHAPES = ("circle", "square", "triangle", "cross")
+SHAPES = ("circle", "square", "triangle")
 APART = 5
 """By so many pixels one direction between two shapes is longer than the other one."""
 
@@ -69,8 +69,8 @@ def scenes(count: int, seed: int) -> list[Scene]:
 
 def _scene(draw: np.random.Generator) -> Scene:
     while True:
-        reaches = draw.integers(4, 7, 2)
-        places = draw.integers(7, SIDE - 7, (2, 2))
+        reaches = draw.integers(5, 8, 2)
+        places = draw.integers(8, SIDE - 8, (2, 2))
         across, down = places[1] - places[0]
         far, near = max(across, abs(down)), min(across, abs(down))
         if across >= APART - 1 and far - near >= APART and far > reaches.sum() + 1:

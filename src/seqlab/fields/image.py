@@ -156,6 +156,12 @@ class ImageField(ReadField):
 
     def set_up(self, data: DataConfig, model: ModelConfig) -> None:
         self.data = data
+        if model.input is not None and model.input.reads != self.kind:
+            raise UserError(
+                what=f"model.input is of kind {model.input.kind}, but these data are pictures.",
+                why="It does not read the pixels of a picture.",
+                fix="Set model.input.kind=grid or model.input.kind=patches.",
+            )
 
     def settle(self, splits: Splits, chosen: NDArray[np.bool_]) -> None:
         train, told = first_of(splits), self.data.image.flip

@@ -35,6 +35,12 @@ def html_page(explanation: Explanation) -> str:
     return page(title, body, CSS, SCRIPT)
 
 
+def html_pages(title: str, explanations: Sequence[Explanation]) -> str:
+    """Several of them in one document."""
+    cards = "".join(f'<div class="card">{html_part(one)}</div>' for one in explanations)
+    return page(title, f"<h1>{escape(title)}</h1>\n{cards}", CSS, SCRIPT)
+
+
 def _over_space(explanation: Explanation) -> bool:
     """Whether the pieces of its maps are places in a picture; in a spectrogram they are times."""
     return any(one.grid for one in explanation.maps)

@@ -17,8 +17,10 @@ from seqlab.report.attention import Explanation, Map
 from seqlab.report.html import asset
 
 CSS = asset("overlays.css")
-DARKEST = 0.85
+DARKEST = 0.75
 """How much of the light goes where no weight lies."""
+
+PLAIN = '<figure><div class="seen"></div><figcaption class="soft">as it was read</figcaption></figure>'
 
 
 def png_of(pixels: np.ndarray) -> bytes:
@@ -69,6 +71,7 @@ def overlays_html(explanation: Explanation) -> str:
     parts = []
     for place, one in enumerate(one for one in explanation.maps if views(one)):
         figures = "".join(_figure(name, weights, one.signed) for name, weights in views(one))
+        figures = PLAIN + figures if place == 0 else figures
         shown = f'<div class="views">{figures}</div>'
         title = escape(one.name)
         parts.append(

@@ -98,7 +98,7 @@ def picture_facts(symbols: int) -> Facts:
 def picture_presets(size: Size) -> dict[str, Tree]:
     """Models that caption: a CNN, some with self-attention over (x, y), and an LSTM or a Transformer that
     writes."""
-    drop = rules.caption_dropout(size.rows)
+    drop = rules.dropout(size.passes)
     width = rules.caption_width(size.planned)
     layer = {"kind": "transformer", "layers": 2, "heads": 4, "feed_forward": 4 * width, "dropout": drop}
     channels = rules.grid_channels(size.words, width)
