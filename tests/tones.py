@@ -40,3 +40,15 @@ def packed(path: Path, texts: list[str], seed: int = 0, **columns: list[str]) ->
     offsets = np.concatenate([[0], np.cumsum([len(clip) for clip in clips])])
     np.savez(path, audio=np.concatenate(clips), offsets=offsets, rate=RATE, **columns)
     return path
+
+
+def write_clips(folder: Path, texts: list[str], seed: int = 0, rate: int = RATE) -> list[Path]:
+    """A .wav file with the melody of each text."""
+    import soundfile
+
+    draw = random.Random(seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{number}-{text}.wav" for number, text in enumerate(texts)]
+    for path, text in zip(paths, texts, strict=True):
+        soundfile.write(path, melody(text, draw, rate), rate)
+    return paths

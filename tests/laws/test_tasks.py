@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import sys
+import tempfile
 import typing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,12 @@ from pathlib import Path
 import made_series
 import pytest
 import torch
-from made import opinions, write_table
+from made import opinions, write_pictures, write_table
+from tones import words, write_clips
 
 import seqlab as package
 from seqlab import cli, session
+from seqlab.data.shapes import scenes
 from seqlab.errors import Stopped, UserError
 from seqlab.run import Run
 from seqlab.settings import TrainRequest, task_classes
@@ -47,8 +50,8 @@ class Case:
     preset: str
     data: str
     settings: dict[str, object]
-    asked: tuple[str, ...]
-    """Inputs of different lengths; or whole tables, of which each has one answer."""
+    asked: tuple[typing.Any, ...]
+    """Inputs of different lengths, some with what is given beside them; or tables, each with one answer."""
 
     @property
     def tables(self) -> bool:
@@ -161,6 +164,79 @@ CASES = {
 }
 
 
+GRID = {"model.input.channels": [8, 8], "model.input.least": 4}
+SCENES = tuple(str(path) for path in write_pictures(Path(tempfile.mkdtemp(prefix="seqlab-pictures-")), 60))
+"""Names of pictures of different sizes and modes."""
+SAYS = {"model.decoder.width": 8, "model.decoder.body.width": 8}
+SHOWN = SCENES[:3]
+CASES |= {
+    "picture": Case("classify", "cnn", "pictures", GRID, SHOWN),
+    "picture looked at": Case(
+        "classify",
+        "spatial",
+        "pictures",
+        GRID | {f"model.encoder.{name}": value for name, value in BODY.items()},
+        SHOWN,
+    ),
+    "picture patches": Case(
+        "classify",
+        "cnn",
+        "pictures",
+        {
+            "model.input": {"kind": "patches", "width": 8, "patch": 4, "positions": {"kind": "learned"}},
+            "model.pool.kind": "attention",
+        },
+        SHOWN,
+    ),
+    "caption": Case("caption", "cnn-lstm-attention", "captions", GRID | SAYS, SHOWN),
+    "caption by a transformer": Case("caption", "cnn-transformer", "captions", GRID | WRITES, SHOWN),
+    "caption as translation": Case(
+        "translate",
+        "spatial-transformer",
+        "captions",
+        GRID | WRITES | {f"model.encoder.{name}": value for name, value in BODY.items()},
+        SHOWN,
+    ),
+}
+
+
+SUNG = words(80, 5, 2)
+CLIPS = tuple(str(path) for path in write_clips(Path(tempfile.mkdtemp(prefix="seqlab-clips-")), SUNG))
+"""Names of recordings of different lengths."""
+HEARD = (CLIPS[0], max(CLIPS, key=len), min(CLIPS, key=len))
+MASKS = {"data.sound.masks.times": 1, "data.sound.masks.bands": 1}
+STACKED = {"model.encoder.encoders": [{"kind": "conv", "width": 8, "stride": 2}, {"kind": "gru", "width": 8}]}
+GIVEN = {"task.given": "label", "model.input.width": 4}
+VECTOR = {"task.given": "vector", "model.input.width": 4}
+CASES |= {
+    "sound cnn": Case("classify", "cnn", "clips", READS | MASKS, HEARD),
+    "sound transformer": Case("classify", "transformer", "clips", LAYERS, HEARD),
+    "sound written": Case(
+        "translate", "gru-attention", "sung", {"model.input.width": 8} | STACKED | SAYS | MASKS, HEARD
+    ),
+    "sound written by a transformer": Case(
+        "translate", "transformer", "sung", {"model.input.width": 8} | STACKED | WRITES, HEARD
+    ),
+    "given label": Case(
+        "generate", "gru", "labels", GIVEN | SAYS, tuple(zip(LINES, ("good", "bad", "good"), strict=True))
+    ),
+    "given label transformer": Case(
+        "generate",
+        "transformer",
+        "labels",
+        GIVEN | WRITES,
+        tuple(zip(LINES, ("good", "bad", "good"), strict=True)),
+    ),
+    "given vector": Case(
+        "generate",
+        "cnn",
+        "vectors",
+        VECTOR | SAYS,
+        tuple(zip(LINES, ("0.1, 3", "2, 1.5", "0, 0"), strict=True)),
+    ),
+}
+
+
 def test_no_task_and_no_objective_is_left_out():
     assert {case.task for case in CASES.values()} == set(task_classes())
     assert set(typing.get_args(ObjectiveName)) <= set(CASES)
@@ -202,12 +278,31 @@ def data(tmp_path_factory) -> dict[str, Path]:
         )
     )
     turned = [(line, " ".join(reversed(line.split()))) for line in sentences(160, 1)]
+    seen = [(name, one) for name, one in zip(SCENES, scenes(60, 7), strict=True)]
+    captions = [{"image": name, "captions": [one.caption, f"{one.caption} ."]} for name, one in seen]
     return {
         "labels": write_table(folder / "labels.csv", rows),
         "numbers": write_table(folder / "numbers.csv", [(one, str(len(one.split()))) for one, _ in rows]),
         "pairs": write_table(folder / "pairs.csv", turned, ("source", "target")),
         "lines": write_table(folder / "lines.csv", [(line,) for line in sentences(200, 2)], ("text",)),
         "text": text,
+        "pictures": write_table(
+            folder / "pictures.csv", [(name, one.first.colour) for name, one in seen], ("image", "label")
+        ),
+        "captions": write_text(
+            folder / "captions.jsonl", "".join(json.dumps(one) + "\n" for one in captions)
+        ),
+        "clips": write_table(
+            folder / "clips.csv",
+            [(path, str("a" in text)) for path, text in zip(CLIPS, SUNG, strict=True)],
+            ("sound", "label"),
+        ),
+        "sung": write_table(folder / "sung.csv", list(zip(CLIPS, SUNG, strict=True)), ("sound", "target")),
+        "vectors": write_table(
+            folder / "vectors.csv",
+            [(one, f"{one.count('o')}, {len(one.split())}") for one, _ in rows],
+            ("text", "values"),
+        ),
         **{kind: write_text(folder / f"{kind}.conll", tagged(160, kind)) for kind in TAGGED},
         **{kind: write_text(folder / f"{kind}.csv", make()) for kind, make in SERIES.items()},
     }
@@ -298,17 +393,21 @@ def said(run: Run, case: Case, asked, folder: Path) -> list:
 
 def from_files(run: Run, case: Case, folder: Path, capsys, monkeypatch) -> list:
     """The same from the command line. Of a series there are the next steps, a line each."""
-    words = ["--json", *(f"{key}={value}" for key, value in GREEDY.items())]
+    words = [f"{key}={value}" for key, value in GREEDY.items()]
 
     def lines(file: Path) -> list[dict]:
-        code, out, err = command(capsys, monkeypatch, "predict", run.folder, "--input", file, *words)
+        code, out, err = command(
+            capsys, monkeypatch, "predict", run.folder, "--input", file, "--json", *words
+        )
         assert code == 0, err
         return [json.loads(line) for line in out.splitlines()]
 
     if case.tables:
         return [lines(write_text(folder / "table.csv", one)) for one in case.asked]
-    if roles := run.reads.roles():
-        return lines(write_table(folder / "asked.csv", [(one,) for one in case.asked], (roles[0].name,)))
+    if run.reads.roles():
+        rows = [one if isinstance(one, tuple) else (one,) for one in case.asked]
+        names = [role.name for field in run.fields for role in field.roles()][: len(rows[0])]
+        return lines(write_table(folder / "asked.csv", rows, tuple(names)))
     found = []
     for one in case.asked:
         steps = lines(write_table(folder / "asked.csv", [(step,) for step in one.split(", ")], ("load",)))
@@ -437,9 +536,9 @@ def test_a_row_that_is_at_fault_is_told_with_its_line(name, data, tmp_path, caps
 
 @EVERY
 def test_what_is_asked_for_and_not_there_is_refused_in_words(name, runs):
-    run = runs(name)
+    run, asked = runs(name), CASES[name].asked[0]
     for ask in (run.embed, run.score):
         try:
-            assert ask(CASES[name].asked[0].replace("[MASK]", "cat")) is not None
+            assert ask(asked.replace("[MASK]", "cat") if isinstance(asked, str) else asked) is not None
         except UserError as error:
             assert error.what and error.why and error.fix
