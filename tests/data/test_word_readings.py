@@ -74,11 +74,9 @@ def test_words_of_the_tokenizer_of_a_run_may_be_several_pieces_too(tmp_path):
     assert reading.encode([["the", "U.S.A.", "cat"]])["first"].row(0) == [0, 1, 7]
 
 
-def test_what_is_too_long_for_a_body_does_not_fit():
-    reading = read(tokens=TOKENS["bpe"], length=6)
-    fits = reading.fits(reading.encode([["cat"], ["mottled"] * 9]))
-    assert fits.tolist() == [True, False]
-    assert read(length=2).fits(read(length=2).encode(ROWS)) is None  # words are read whole
+def test_only_pieces_have_a_longest_row():
+    assert read(tokens=TOKENS["bpe"], length=6).longest == 6
+    assert read(length=2).longest > 1_000_000  # words are read whole
 
 
 @pytest.mark.parametrize("reads", ["sentences", "grams", "characters"])

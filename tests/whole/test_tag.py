@@ -288,6 +288,26 @@ def test_tags_that_begin_with_i_are_mended_on_request(tmp_path, seqlab):
     assert made[0].history()[-1]["train_loss"] == made[1].history()[-1]["train_loss"]
 
 
+def test_a_sentence_beyond_learned_positions_is_not_trained_on_and_refused_elsewhere(tmp_path, seqlab):
+    long = [(word, "O") for word in ["and", "so", "on"] * 5]
+    rows = sentences(60)
+    (tmp_path / "train.conll").write_text(as_conll([*rows, long]))
+    (tmp_path / "valid.conll").write_text(as_conll(rows[:8]))
+    (tmp_path / "long.conll").write_text(as_conll([*rows[:2], long]))
+    words = ["--model", "transformer", "--steps", "2", "model.encoder.positions.kind=learned"]
+    words += ["model.encoder.positions.length=12", "training.threads=1"]
+    given = ["train", "tag", tmp_path / "train.conll", "--out", tmp_path / "run", *words]
+    code, _, err = seqlab(*given, "--valid", tmp_path / "long.conll")
+    assert code == 2 and "has 15 positions, but the model has learned 12" in err, err
+    assert not (tmp_path / "run").exists()
+    code, _, err = seqlab(*given, "--valid", tmp_path / "valid.conll")
+    assert code == 0, err
+    made = library.load(tmp_path / "run")
+    assert any("1 training sentences have more than 12 positions" in one for one in made.facts.warnings)
+    with pytest.raises(UserError, match="15 positions"):
+        made.predict([[word for word, _ in long]])
+
+
 def test_settings_that_contradict_each_other_are_refused(data, tmp_path, seqlab):
     for words, told in (
         (("task.target=number", "--model", "bilstm-crf"), 'model.places.kind is "crf"'),

@@ -9,11 +9,11 @@ Words are cut into pieces where data.tokens is not of kind words: a pretrained b
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seqlab.data.read import DataConfig
 from seqlab.data.readings import CHARACTERS, shorten
@@ -101,9 +101,10 @@ class WordReading:
         text = marked(Ragged.of(ids, np.int64), before, after)
         return {"text": text, "first": Ragged.of(firsts, np.int64)}
 
-    def fits(self, fields: dict[str, Ragged]) -> NDArray[np.bool_] | None:
-        """Which rows a body that has learnt pieces can read; None: all."""
-        return None if self.whole else fields["text"].sizes() <= self.config.length
+    @property
+    def longest(self) -> int:
+        """Positions of a row to learn from, at the most: of pieces as many as their body has learnt."""
+        return sys.maxsize if self.whole else self.config.length
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / TOKENIZER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from seqlab.errors import UserError
 from seqlab.fields.field import Encoded, Given, ReadField, kept_texts, raw_text
 from seqlab.folder import TOKENIZER
 from seqlab.model import ModelConfig
+from seqlab.nn.positions import Learned
 
 USUAL = ("tokens", "token", "words", "word", "form", "text", "sentence", "sequence", "residues")
 
@@ -92,6 +94,9 @@ class WordsField(ReadField):
     def set_up(self, data: DataConfig, model: ModelConfig) -> None:
         assert model.input is not None
         self.reading = WordReading(data, model.input.reads)
+        positions = getattr(model.encoder, "positions", None)
+        self.most = positions.length if isinstance(positions, Learned) else sys.maxsize
+        """Positions that the model has learned to tell apart."""
 
     def settings(self) -> Mapping[str, Any]:
         return {"reads": self.reading.reads}
@@ -118,10 +123,24 @@ class WordsField(ReadField):
     def encode(self, rows: Sequence[Cells], places: Sequence[Place] | None, keep: bool) -> Encoded:
         words = [words_of(cells) for cells in rows]
         values = self.reading.encode(words)
-        fits = self.reading.fits(values)
-        if keep:
-            values = {**values, "raw.tokens": raw_text([as_cell(some) for some in words])}
-        return Encoded(values, fits=None if keep else fits)
+        sizes = values["text"].sizes()
+        if not keep:
+            return Encoded(values, fits=sizes <= min(self.most, self.reading.longest))
+        if len(rows) and sizes.max() > self.most:
+            row = int(sizes.argmax())
+            raise UserError(
+                what=f"{places[row] if places else 'A sentence'} has {sizes[row]:,} positions, but the model"
+                f' has learned {self.most:,}: "{" ".join(words[row])[:60]} ..."',
+                why="Each of its words is to be answered for.",
+                fix="Cut the sentence in two, or train with other positions:"
+                " model.encoder.positions.kind=sinusoidal",
+            )
+        return Encoded({**values, "raw.tokens": raw_text([as_cell(some) for some in words])})
+
+    def warnings(self, stores: Mapping[str, Store]) -> Iterator[str]:
+        if cut := stores["train"].notes.get("cut", 0):
+            most = min(self.most, self.reading.longest)
+            yield f"{cut:,} training sentences have more than {most:,} positions and are not trained on."
 
     def cells_of(self, given: Given) -> Cells:
         if isinstance(given, str):
