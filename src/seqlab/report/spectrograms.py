@@ -34,13 +34,20 @@ def spectrogram_html(explanation: Explanation) -> str:
     shown = [one for one in explanation.maps if lines_of(one)]
     parts = []
     for place, one in enumerate(shown):
-        title, drawn = escape(one.name), _drawn(one, data_uri(explanation.picture))
+        title, drawn = escape(one.name), _drawn(one, data_uri(_as_wide(explanation.picture, one)))
         parts.append(
             f"<h3>{title}</h3>{_legend(one)}{drawn}"
             if place == 0
             else f"<details><summary>{title}</summary>{drawn}</details>"
         )
     return f'<p class="small soft">{escape(explanation.text)}</p>' + "".join(parts)
+
+
+def _as_wide(picture: np.ndarray, one: Map) -> np.ndarray:
+    """The spectrogram with white behind it, where the last piece has fewer frames than the others."""
+    each = len(one.pieces[0].split(" "))
+    lacks = max(0, each * len(one.pieces) - picture.shape[1])
+    return np.pad(picture, ((0, 0), (0, lacks), (0, 0)), constant_values=255)
 
 
 def _drawn(one: Map, picture: str) -> str:
@@ -53,8 +60,12 @@ def _drawn(one: Map, picture: str) -> str:
             for piece, weight in zip(one.pieces, weights.tolist(), strict=True)
         )
         rows.append(f"<b>{escape(name)}</b><div>{cells}</div>")
-    times = [_begin(one.pieces[place]) for place in _ticks(len(one.pieces))]
-    rows.append(f"<b>s</b><p>{''.join(f'<span>{escape(time)}</span>' for time in times)}</p>")
+    ticks = _ticks(len(one.pieces))
+    times = "".join(
+        f'<span style="flex:{after - place}">{escape(_begin(one.pieces[place]))}</span>'
+        for place, after in zip(ticks, [*ticks[1:], len(one.pieces)], strict=True)
+    )
+    rows.append(f"<b>s</b><p>{times}</p>")
     return f'<div class="heard{" signed" if one.signed else ""}">{"".join(rows)}</div>'
 
 
@@ -69,7 +80,7 @@ def _begin(piece: str) -> str:
 
 def _ticks(count: int, most: int = 8) -> list[int]:
     """Places at equal distances, from the first on."""
-    return [count * place // min(count, most) for place in range(min(count, most))]
+    return list(range(0, count, -(-count // most)))
 
 
 def _legend(one: Map) -> str:
@@ -91,7 +102,7 @@ def draw_png(explanation: Explanation) -> bytes:
     figure = Figure(figsize=(INCHES, high), dpi=150, facecolor="white")
     figure.text(0.01, 1 - 0.25 / high, explanation.label, fontsize=11, weight="bold", parse_math=False)
     above = figure.add_axes((0.08, (below + 0.5) / high, 0.9, 2.0 / high))
-    above.imshow(explanation.picture, aspect="auto", interpolation="nearest")
+    above.imshow(_as_wide(explanation.picture, one), aspect="auto", interpolation="nearest")
     above.set_axis_off()
     table = np.stack([weights for _, weights in lines])
     axes = figure.add_axes((0.08, 0.4 / high, 0.9, below / high))
