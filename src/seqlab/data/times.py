@@ -132,36 +132,59 @@ def _until_month(times: NDArray[np.float64]) -> NDArray[np.float64]:
 
 USUAL_PERIODS = {"second": 60, "minute": 60, "hour": 24, "day": 7, "week": 52, "month": 12, "quarter": 4}
 SEASONAL = 0.2
-"""Correlation with itself one period earlier, from which on a series has a season."""
+"""Correlation of the periods of a series with one another, from which on it has a season."""
+BY_CHANCE, EXPECTED = 2.2, 1.0
+"""Times 1 / √(pairs of periods): what is asked for where all are tried, and of the calendar's."""
+LONGEST = 400
+"""Steps of a period, at the most."""
+SERIES, NUMBERS = 100, 100_000
+"""So many series, or few more, and so many of their numbers are looked at."""
 
 
 def period_of(series: list[NDArray[np.float64]], step: Step) -> int:
     """Steps after which the series come again; 1 where they have no season.
 
-    Of a trend's neighbours are alike at any distance, so the differences of neighbours are compared. The
-    calendar's own period wins over one that is found, unless that is clearly better.
+    Compared are the periods of a series, less their moving average, with one another. The shortest period
+    that is about as good as the best is the one: its multiples are as good. The calendar's own period wins
+    over one that is found, unless that is clearly better.
     """
     usual = USUAL_PERIODS.get(str(step), 0)
-    longest = max((len(one) for one in series), default=0) // 3
-    scores = np.zeros(max(1, min(longest, 400)) + 1)
-    weight = 0.0
-    for one in series:
-        moves = np.diff(one[np.isfinite(one)])
-        moves = moves - moves.mean() if len(moves) else moves
-        power = float((moves**2).sum())
-        if power <= 0 or len(moves) < 6:
-            continue
-        size = 1 << (2 * len(moves)).bit_length()
-        spectrum = np.abs(np.fft.rfft(moves, size)) ** 2
-        found = np.fft.irfft(spectrum, size)[: len(scores)] / power
-        scores[: len(found)] += (
-            len(moves) * found * len(moves) / np.maximum(len(moves) - np.arange(len(found)), 1)
-        )
-        weight += len(moves)
-    scores = scores / max(weight, 1.0)
-    if len(scores) < 3:
-        return 1
-    best = int(scores[2:].argmax()) + 2
-    if 1 < usual < len(scores) and scores[usual] > max(SEASONAL / 2, 0.8 * scores[best]):
+    some = series[:: max(1, len(series) // SERIES)]
+    some = [one[np.isfinite(one)][-NUMBERS // len(some) :] for one in some]
+    longest = min(max((len(one) for one in some), default=0) // 3, LONGEST)
+    tried = range(2, longest + 1)
+    alike = np.array([0.0, 0.0, *(_likeness(some, period, BY_CHANCE) for period in tried)])
+    if usual in tried and _likeness(some, usual, EXPECTED) > 0.8 * alike.max():
         return usual
-    return best if scores[best] > SEASONAL else 1
+    good = alike >= max(0.9 * float(alike.max()), 1e-9)
+    for period in np.flatnonzero(good).tolist():
+        around = slice(max(2, -(-3 * period // 4)), 5 * period // 4 + 1)
+        if alike[period] == alike[around].max():
+            return int(period)
+    return 1
+
+
+def _likeness(series: list[NDArray[np.float64]], period: int, chance: float) -> float:
+    """Mean correlation of the periods of series with one another; 0 where it is too small to tell."""
+    together = sizes = pairs = 0.0
+    for one in series:
+        if len(one) < 3 * period:
+            continue
+        rest = one[period // 2 :][: len(one) - period + 1] - _moving_average(one, period)
+        count = len(rest) // period
+        rest = rest - rest.mean()
+        power = float((rest**2).mean())
+        if power <= 1e-18 * float(one.var()):
+            continue
+        table = rest[: count * period].reshape(count, period) / power**0.5
+        together += float((table.sum(axis=0) ** 2).sum() - (table**2).sum()) / (count - 1)
+        sizes += float((table**2).sum())
+        pairs += count * (count - 1) / 2
+    found = together / sizes if pairs else 0.0
+    return found if pairs and found > max(SEASONAL, chance / pairs**0.5) else 0.0
+
+
+def _moving_average(numbers: NDArray[np.float64], period: int) -> NDArray[np.float64]:
+    """Of as many numbers as a period has, at each of their middles."""
+    sums = np.concatenate([[0.0], np.cumsum(numbers - numbers.mean())])
+    return np.asarray((sums[period:] - sums[:-period]) / period + numbers.mean())
