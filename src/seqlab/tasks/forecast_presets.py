@@ -45,14 +45,8 @@ def of_series() -> dict[str, Tree]:
             "head": {"kind": "linear", "dropout": dropout},
         }
 
-    layer = {
-        "kind": "transformer",
-        "layers": 2,
-        "heads": 4,
-        "feed_forward": 128,
-        "dropout": 0.1,
-        "positions": {"kind": "rotary"},
-    }
+    layer = {"kind": "transformer", "layers": 2, "heads": 4, "feed_forward": 128, "dropout": 0.1}
+    patches = {"input": {**steps, "stack": 8}}  # a single step says little to be looked at (PatchTST)
     conv = {"kind": "conv", "width": 64, "kernel": 5, "layers": 3, "residual": True, "dropout": 0.1}
     linear = {"kind": "window"}, {"kind": "none"}, {"kind": "mean"}, {"kind": "channels"}
     return {
@@ -64,7 +58,7 @@ def of_series() -> dict[str, Tree]:
         "gru": {"model": model({"kind": "gru", **state}), "training": {"rate": 1e-3}, "task": wanders},
         "lstm": {"model": model({"kind": "lstm", **state}), "training": {"rate": 1e-3}, "task": wanders},
         "cnn": {"model": model(conv, "mean+max"), "training": {"rate": 1e-3}, "task": wanders},
-        "transformer": {"model": model(layer), "training": {"rate": 5e-4}, "task": wanders},
+        "transformer": {"model": model(layer) | patches, "training": {"rate": 1e-3}, "task": wanders},
         "lstm-steps": {
             "model": {
                 "input": steps,
