@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from seqlab.errors import UserError, did_you_mean, one_of
 
-
 RowCheck = Callable[[Mapping[str, str]], tuple[str, str] | tuple[str, str, int] | None]
 
 
