@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).resolve().parent
-RUNNING = ("tour.md", "models.md", "translate.md", "generate.md", "pretrain.md", "tag.md")
+RUNNING = (
+    "tour.md", "models.md", "translate.md", "generate.md", "pretrain.md", "tag.md", "sound.md",
+)  # fmt: skip
 """Documents whose Python blocks are run."""
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

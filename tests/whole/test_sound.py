@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,3 +154,16 @@ def test_speech_is_written_down_with_its_error_rates(seqlab, clips, tmp_path):
     assert code == 0, err
     page = (tmp_path / "map.html").read_text()
     assert 'class="heard"' in page and "alignment" in page
+
+
+def test_the_settings_file_of_the_page_about_sound_trains(seqlab, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "sound.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    paths = write_clips(tmp_path / "clips", TEXTS)
+    rows = [(f"clips/{path.name}", text) for path, text in zip(paths, TEXTS, strict=True)]
+    write_table(tmp_path / "train.csv", rows, ("sound", "text"))
+    (tmp_path / "run.yaml").write_text(shown)
+    monkeypatch.chdir(tmp_path)
+    quick = [one for one in QUICK if one.startswith("training.")]
+    code, _, err = seqlab("train", "run.yaml", "--steps", "4", "--out", "run", *quick)
+    assert code == 0 and "reads: sound" in (tmp_path / "run" / "config.yaml").read_text(), err
