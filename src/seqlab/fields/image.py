@@ -140,7 +140,8 @@ class ImageField(ReadField):
         for split in splits.values():
             if split.repeated:
                 share = 100 * split.repeated / split.rows
-                repeated = f"{split.name}: {split.repeated:,} rows ({share:.1f} %) repeat an earlier picture."
+                rows = f"{split.repeated:,} row{' repeats' if split.repeated == 1 else 's repeat'}"
+                repeated = f"{split.name}: {rows} an earlier picture ({share:.1f} %)."
                 yield Problem("note", repeated, None, "Nothing has to be done where that is meant.")
 
     def found_lines(self, found: Mapping[str, str]) -> list[str]:

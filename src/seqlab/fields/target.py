@@ -71,7 +71,7 @@ def _empty_one(cells: Mapping[str, str]) -> tuple[str, str] | None:
 
 CAPTION = Role(
     "caption",
-    ("caption", "captions", "description", "text", "sentence", "sentences", "target"),
+    ("caption", "captions", "caption_en", "description", "text", "sentence", "sentences", "target"),
     many=True,
     check=_empty_one,
 )
