@@ -154,6 +154,9 @@ class SeriesField(ReadField):
         """Which columns of the first file are times, names and numbers."""
         table = Table(names, replace(data, columns={}), [])
         rows = [row.record for row in itertools.islice(table.rows(), LOOKED_AT)]
+        if data.header is None and _named_above(rows):
+            table = Table(names, replace(data, columns={}, header=True), [])
+            rows = [row.record for row in itertools.islice(table.rows(), LOOKED_AT)]
         columns = list(rows[0]) if rows else []
         file = table.sources[0].name
         series = _column(file, "series", data.columns, columns, SERIES)
@@ -522,6 +525,19 @@ def _column(
     return next((by_name[name] for name in usual if name in by_name), "")
 
 
+def _named_above(rows: Sequence[Mapping[str, str]]) -> bool:
+    """Whether the first row names the columns: a word stands over numbers, of which some may be missing."""
+    if len(rows) < 2 or list(rows[0]) != [str(place) for place in range(1, len(rows[0]) + 1)]:
+        return False
+    first, *rest = rows
+    words = [column for column, cell in first.items() if cell.strip() and not _is_number_or_gap(cell)]
+    return any(sum(is_number(row[column]) for row in rest) > len(rest) / 2 for column in words)
+
+
+def _is_number_or_gap(cell: str) -> bool:
+    return not cell.strip() or is_number(cell) or cell.strip().lower() in ("nan", "na", "null")
+
+
 def _is_date(cell: str) -> bool:
     return style_of(cell) not in (None, "number")
 
@@ -540,11 +556,10 @@ def _any_time(cell: str) -> float | None:
 
 def _gap_allowed(column: str) -> Any:
     def check(cells: Mapping[str, str]) -> tuple[str, str] | None:
-        cell = cells[column].strip()
-        if not cell or is_number(cell) or cell.lower() in ("nan", "na", "null"):
+        if _is_number_or_gap(cells[column]):
             return None
         return (
-            f'the {column} "{cell[:40]}" is not a number.',
+            f'the {column} "{cells[column][:40]}" is not a number.',
             "Write a plain number, or leave the cell empty.",
         )
 
