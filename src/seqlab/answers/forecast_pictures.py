@@ -44,19 +44,30 @@ class ForecastPictures:
         for place, number in enumerate(ends.series.tolist()):
             when = ends.time(facts, place, 1)
             title = " ".join(filter(None, [facts.series[number], f"from {when}" if when else ""]))
+            times = tuple(ends.time(facts, place, steps) for steps in (1 - self.window, 0, self.horizon))
             curves = self.curves(ends.windows, place, said, None)
-            drawn.append(replace(curves, title=title or "the next steps"))
+            drawn.append(replace(curves, title=title or "the next steps", times=times if when else ()))
         return drawn
 
     def when(self, part: Windows, row: int) -> str:
         """Where a forecast begins."""
-        facts = self.field.facts
         first = part.order[part.begins[row] + self.window]
-        name = facts.series[int(part.store.arrays["series"][first])]
+        name = self.field.facts.series[int(part.store.arrays["series"][first])]
+        return f"{name} {self.time(part, row, self.window) or f'step {int(first) + 1}'}".strip()
+
+    def time(self, part: Windows, row: int, step: int) -> str:
+        """The time of a step of a window, as it is written; empty where there are none."""
+        facts = self.field.facts
         if not facts.time_column:
-            return f"{name} step {int(first) + 1}".strip()
-        steps = int(part.store.arrays["time"][first])
-        return f"{name} {facts.step.written(facts.step.after(facts.origin, steps))}".strip()
+            return ""
+        steps = int(part.store.arrays["time"][part.order[part.begins[row] + step]])
+        return facts.step.written(facts.step.after(facts.origin, steps))
+
+    def times(self, part: Windows, row: int) -> tuple[str, ...]:
+        """Of the first step of a window, of the last that is seen and of the last that is forecast."""
+        last = self.window + self.horizon - 1
+        found = tuple(self.time(part, row, step) for step in (0, self.window - 1, last))
+        return found if all(found) else ()
 
     def curves(self, part: Windows, row: int, said: Forecasts, meant: Forecasts | None) -> Curves:
         """A window and its forecast, to be drawn."""
@@ -72,4 +83,5 @@ class ForecastPictures:
             high=said.high[row],
             came=None if meant is None else meant.units[row],
             coverage=self.coverage,
+            times=self.times(part, row) if meant is not None else (),
         )

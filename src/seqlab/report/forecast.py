@@ -33,6 +33,15 @@ class Curves:
     high: Float[np.ndarray, "H C"]
     came: Float[np.ndarray, "H C"] | None = None
     coverage: float = 0.9
+    times: tuple[str, ...] = ()
+    """Of the first step, of the last one of the past and of the last of all, where they are known."""
+
+    @property
+    def marks(self) -> dict[int, str]:
+        """What is written below some steps: 0 is the last of the past."""
+        steps, ahead = len(self.past), len(self.said)
+        words = self.times or (f"{steps - 1} steps before", "the last step", f"{ahead} steps on")
+        return dict(zip((1 - steps, 0, ahead), words, strict=True))
 
     def html(self) -> str:
         """A chart for each target, one below the other."""
@@ -80,16 +89,22 @@ class Curves:
             ["what came"] if came is not None else []
         )
         kinds = ["past", "said", "band", "came"]
-        words, across = "", 150 + 7 * len(self.names[place])
+        words, right = "", 150 + 7 * len(self.names[place])
         for kind, word in zip(kinds, legend, strict=False):
             words += (
-                f'<rect class="key {kind}" x="{across}" y="6" width="14" height="8"/>'
-                f'<text x="{across + 19}" y="14" class="soft">{word}</text>'
+                f'<rect class="key {kind}" x="{right}" y="6" width="14" height="8"/>'
+                f'<text x="{right + 19}" y="14" class="soft">{word}</text>'
             )
-            across += 34 + 7 * len(word)
-        parts.append(
-            f'<text x="56" y="{HEIGHT - 8}" class="soft">steps from now: {-steps} to {len(said)}</text>'
-        )
+            right += 34 + 7 * len(word)
+        places = [(float(at(x, y_from).split(",")[0]), word) for x, word in self.marks.items()]
+        for number, (across, word) in enumerate(places):
+            if number == 1 and min(places[2][0] - across, across - places[0][0]) < 8 * len(word):
+                continue  # it would stand upon another one
+            anchor = "end" if number else "start"
+            parts.append(
+                f'<text x="{across}" y="{HEIGHT - 14}" text-anchor="{anchor}" class="soft">'
+                f"{escape(word)}</text>"
+            )
         return (
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(self.names[place])}"'
             f' class="chart wide"><text x="0" y="14" font-weight="600">{escape(self.names[place])}</text>'
@@ -113,6 +128,7 @@ class Curves:
             axes.plot(
                 np.arange(len(ahead) + 1), [*start, *self.came[:, place]], color="#c2571a", label="what came"
             )
+        axes.set_xticks(list(self.marks), list(self.marks.values()), fontsize=8)
         axes.set_title(f"{self.title}: {self.names[place]}", loc="left", fontsize=10)
         axes.axvline(0, color="#bbb", linewidth=0.8)
         axes.grid(True, color="#eee")
