@@ -273,7 +273,8 @@ class WrittenAnswer(Answer):
     ) -> Explanation:
         """Where the model looked while it wrote its translation, or `target` instead (also the second of a
         pair)."""
-        source, target = given if isinstance(given, tuple) else (given, target)
+        pair = isinstance(given, tuple) and isinstance(given[1], str)
+        source, target = given if pair else (given, target)
         read = self.read([source])
         if target is None:
             [[best, *_]] = self._search(model, read, how)

@@ -14,6 +14,7 @@ from seqlab.baselines.baseline import Baseline
 from seqlab.baselines.constant import Majority, TrainingMean
 from seqlab.config import NotNegative, Probability, Tree, dump
 from seqlab.data.read import DataConfig
+from seqlab.data.sound import SoundConfig
 from seqlab.encoders import Transformer
 from seqlab.errors import UserError, one_of
 from seqlab.fields.field import Field
@@ -79,7 +80,9 @@ class Classify(TaskConfig, kind="classify"):
 
     def imagined(self, symbols: int, outputs: int) -> Facts:
         return Facts(
-            symbols={field: symbols for field in ("text", "characters", "grams")}, outputs={"row": outputs}
+            symbols={field: symbols for field in ("text", "characters", "grams")},
+            outputs={"row": outputs},
+            features={"values": SoundConfig().bands if self.reads == "sound" else 1, "image": 3},
         )
 
     def objectives(self, model: ModelConfig) -> Weighted:
@@ -89,6 +92,7 @@ class Classify(TaskConfig, kind="classify"):
                 why=f"{self.kind} gives one answer a row: the states are pooled, and a head answers.",
                 fix="Set model.pool.kind=mean and model.head.kind=linear.",
             )
+        self._refuse_other_input(model)
         first: Objective = (
             SquaredError() if self.target == "number" else CrossEntropy(smoothing=self.smoothing)
         )
@@ -102,6 +106,21 @@ class Classify(TaskConfig, kind="classify"):
                 )
             terms.append((self.penalty, HopPenalty(self.penalty_kind)))
         return terms
+
+    def _refuse_other_input(self, model: ModelConfig) -> None:
+        """Real numbers are no tokens, and the other way round."""
+        inputs = {"values": ("values", "vectors"), "sound": ("values", "vectors"), "image": ("image", "grid")}
+        others = {"values", "image", "label"}
+        found = model.input
+        if found is None:
+            return
+        wanted, usual = inputs.get(self.reads, ("", "tokens"))
+        if found.reads != wanted if wanted else found.reads in others:
+            raise UserError(
+                what=f'task.reads is {self.reads}, but model.input.kind is "{found.kind}".',
+                why=f"That input reads {'tokens' if found.reads not in others else found.reads}.",
+                fix=f"Set model.input.kind={usual}, or leave it to a preset: --model NAME",
+            )
 
     @classmethod
     def adopt(cls, source: TrainedRun, parts: str) -> Tree:
