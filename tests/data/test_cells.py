@@ -56,6 +56,15 @@ def test_rows_are_read_chunk_by_chunk(tmp_path, count):
     assert list(found.rows(np.zeros(count, bool))) == []
 
 
+def test_rows_of_many_bytes_are_read_a_few_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(cells_module, "CHUNK_BYTES", 1000)
+    rows = [{"text": "é" * (400 * (number % 3)), "label": str(number)} for number in range(40)]
+    found = kept(tmp_path, rows)
+    assert max(found._bytes) < 3000 and len(found._bytes) > 10
+    assert list(found.rows()) == rows
+    assert list(found.rows(np.arange(40) % 2 == 1)) == rows[1::2]
+
+
 def test_a_role_that_a_row_lacks_is_empty_and_one_that_is_not_kept_is_gone(tmp_path):
     rows = [{"text": "a"}, {"text": "b", "text2": "c", "label": "x"}]
     found = kept(tmp_path, rows, roles=("text", "text2"))
