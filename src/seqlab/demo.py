@@ -18,6 +18,7 @@ from seqlab.data.builtin import (
     write_words,
 )
 from seqlab.data.letters import SILENT
+from seqlab.data.seasons import AHEAD, days_of_sales, write_sales
 from seqlab.data.shapes import scenes, write_scenes
 from seqlab.data.store import cache_folder
 from seqlab.errors import UserError, did_you_mean, one_of
@@ -59,6 +60,7 @@ def run_demo(task: str, started: float) -> None:
         "classify": stress,
         "tag": letters,
         "caption": describe,
+        "forecast": sell,
     }
     task = task or next(iter(demos))
     if task not in demos:
@@ -255,6 +257,44 @@ def describe(started: float) -> None:
     write_text(place, html_pages("Where it looked, word by word", shown))
     print(f"\nWhere it looked for each word is drawn over these pictures: open {place} in a browser.")
     _end(run, started, f"evaluate {run.folder} {data['data.test'][0]}")
+
+
+def sell(started: float) -> None:
+    """Sales so far and the holidays that come → the sales that come."""
+    print(
+        "A shop's sales, day by day, with a trend, a week, a year and holidays: from four weeks, and the "
+        "holidays that come, say what it sells in the next two."
+    )
+    sales, coming = write_sales(_builtin() / "sales")
+    run = _trained(
+        "forecast",
+        "linear",
+        "runs/demo-sales",
+        started,
+        {
+            "data.train": (str(sales),),
+            "data.split": ("0.7", "0.15", "0.15"),
+            "task.window": 28,
+            "task.horizon": AHEAD,
+            "task.targets": ("sales",),
+            "task.future": ("holiday",),
+            "training.minutes": 1.0,
+        },
+    )
+    print("\nThe two weeks after the end of the data, with intervals that are to hold 9 of 10 days:")
+    came = {day: (number, holiday) for day, number, holiday in days_of_sales()[-AHEAD:]}
+    for _, answer in run.answer_rows(run.rows(str(coming), labelled=False)):
+        step = answer.columns()
+        number, holiday = came[step["date"]]
+        held = "" if step["sales_low"] <= number <= step["sales_high"] else ", not in it"
+        print(
+            f"  {step['date']}  {step['sales']:5.1f}  ({step['sales_low']:.1f} to {step['sales_high']:.1f})"
+            f"  it was {number:.1f}{held}{'  (a holiday)' if holiday else ''}"
+        )
+    place = run.folder / "forecast.html"
+    run.draw(run.rows(str(coming), labelled=False), place)
+    print(f"\nIt is drawn in {place}")
+    _end(run, started, f"predict {run.folder} --input {coming} --output forecast.csv")
 
 
 def _builtin() -> Path:

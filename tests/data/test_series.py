@@ -11,6 +11,7 @@ import pytest
 from seqlab.answers.forecasting import ForecastAnswer
 from seqlab.baselines.baseline import Lesson
 from seqlab.baselines.forecast import LeastSquares, Repeat, SeasonalRepeat
+from seqlab.data.seasons import AHEAD, days_of_sales, write_sales
 from seqlab.data.store import Ragged, Store
 from seqlab.data.windows import Windows, windows_of
 from seqlab.settings import TrainRequest
@@ -267,3 +268,13 @@ def test_a_baseline_has_intervals_of_its_own_errors(tmp_path):
 def test_the_order_of_windows_of_is_that_of_series_and_time():
     order, begins = windows_of(store([1, 2, 3], series=[1, 0, 1], time=[5, 0, 4]), 2)
     assert order.tolist() == [1, 2, 0] and begins.tolist() == [1]
+
+
+def test_the_shop_of_the_demo_is_the_same_each_time_and_its_coming_days_are_not_told(tmp_path):
+    known, coming = write_sales(tmp_path)
+    again, _ = write_sales(tmp_path / "again")
+    assert known.read_bytes() == again.read_bytes()
+    days, rows = days_of_sales(), coming.read_text().splitlines()[1:]
+    assert [row.split(",")[0] for row in rows[-AHEAD:]] == [day for day, _, _ in days[-AHEAD:]]
+    assert all(row.split(",")[1] == "" for row in rows[-AHEAD:]) and "" not in rows[0].split(",")
+    assert known.read_text().splitlines()[-1] == rows[-AHEAD - 1]
