@@ -84,3 +84,12 @@ def test_one_kind_of_run_and_few_lines_that_types_do_not_check():
     ]
     assert runs == []
     assert sum(text.count("type: ignore") for text in texts.values()) <= 10
+
+
+def test_no_class_name_stands_twice():
+    found: dict[str, list[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

@@ -49,13 +49,15 @@ def test_every_style_sheet_and_script_is_installed_with_the_package(name):
     assert any(fnmatch(f"report/{name}", pattern) for pattern in globs)
 
 
+OF_PAGES = ("document.css", "page.css", "chart.css", "confusion.css", "tagged.css", "forecast.css")
+"""What a map in a notebook does not need."""
+
+
 @pytest.mark.parametrize("name", ASSETS)
 def test_every_style_sheet_and_script_is_carried_by_the_pages_that_need_it(name):
     text = (FOLDER / name).read_text(encoding="utf-8")
     in_notebooks, in_reports = text in maps.html_notebook(EXPLAINED), text in a_report()
-    assert in_notebooks == (
-        name not in ("document.css", "page.css", "chart.css", "confusion.css", "tagged.css")
-    )
+    assert in_notebooks == (name not in OF_PAGES)
     assert in_reports == (name != "notebook.css")
 
 

@@ -18,8 +18,8 @@ def write_numbers(
     beside: Float[Tensor, "B U K"] | None = None,
     noise: Float[Tensor, "S U C"] | None = None,
 ) -> Float[Tensor, "N U C"]:
-    """The means that a decoder writes when it is fed its own; or, with noise (in standard deviations), what it
-    draws: S trajectories for each row, one after the other. `beside` is what it is told of each step."""
+    """The means that a decoder writes when it is fed its own; or, with noise (in standard deviations), what
+    it draws: S trajectories for each row, one after the other. `beside` is what it is told of each step."""
     said = first
     if noise is not None:
         rows = torch.arange(len(first), device=first.device).repeat_interleave(len(noise))
