@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import random
 from collections.abc import Sequence
@@ -90,3 +91,14 @@ def autoregression(steps: int, seed: int = 0) -> np.ndarray:
 def written(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def curves(count: int = 120) -> str:
+    """size · sin(speed · t) beside its size and speed, a JSON object a row."""
+    draw = random.Random(4)
+    rows = []
+    for _ in range(count):
+        size, speed = round(draw.uniform(0.5, 2), 3), round(draw.uniform(0.3, 0.8), 3)
+        values = [round(size * math.sin(speed * t), 4) for t in range(6)]
+        rows.append(json.dumps({"vector": [size, speed], "values": values}) + "\n")
+    return "".join(rows)

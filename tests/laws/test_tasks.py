@@ -62,6 +62,13 @@ OPINIONS = ("a great film", "it was a dull and boring story. with music", "weak"
 LINES = ("the cat", "the dog sat on the", "a")
 BLANKS = ("the [MASK] sat", "a cat and a dog sat on the [MASK] today.", "the [MASK]")
 SENTENCES = ("the cat", "Anna sat on the mat in Rome. Ben ran", "a")
+VECTORS = ("1.0, 0.5", "0.5, 0.3", "2, 0.7")
+CURVES = {
+    "task.reads": "vector",
+    "model.input.width": 8,
+    "model.decoder.width": 8,
+    "model.decoder.body.width": 8,
+}
 STEPS = tuple(", ".join(map(str, made_series.season(count, count))) for count in (20, 15, 30))
 WAVES = tuple(" ".join(one.split(", ")[:count]) for one, count in zip(STEPS, (4, 20, 1), strict=True))
 AHEAD = {"task.window": 14, "task.horizon": 5}
@@ -161,6 +168,10 @@ CASES = {
         AHEAD | READS,
         (made_series.long(30), made_series.long(20, ["south"]), made_series.long(30, ["west", "north"])),
     ),
+    **{
+        f"forecast vector {preset}": Case("forecast", preset, "curves", CURVES, VECTORS)
+        for preset in ("lstm", "gru", "rnn")
+    },
 }
 
 
@@ -303,6 +314,7 @@ def data(tmp_path_factory) -> dict[str, Path]:
             [(one, f"{one.count('o')}, {len(one.split())}") for one, _ in rows],
             ("text", "values"),
         ),
+        "curves": write_text(folder / "curves.jsonl", made_series.curves()),
         **{kind: write_text(folder / f"{kind}.conll", tagged(160, kind)) for kind in TAGGED},
         **{kind: write_text(folder / f"{kind}.csv", make()) for kind, make in SERIES.items()},
     }
