@@ -351,6 +351,7 @@ class Head(Part):
     @abstractmethod
     def forward(self, states: Float[Tensor, "N D"]) -> Reply: ...
 
+
 class Decoder(Part):
     """Writes a sequence of its own, step by step, while it reads a memory: T slots, one slot, or none (a
     language model).

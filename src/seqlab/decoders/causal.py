@@ -3,7 +3,7 @@ decoder."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -107,7 +107,7 @@ class WritingDecoder(Decoder):
         """Of reading what has been written, and of answering."""
         if isinstance(self.embedding, nn.Linear):
             read = linear_cost("embedding", self.embedding, length)
-            said = [replace(cost, work=length * cost.work) for cost in self.numbers.costs(length)]
+            said = self.numbers.costs(length)
             return [read, *(cost.below("numbers") for cost in said)]
         config, symbols = self.config, self.embedding.num_embeddings
         width, reads = config.width, self.vocabulary.in_features

@@ -58,8 +58,8 @@ class GaussianHead(Head):
                 name="spread",
                 parameters=size + outputs,
                 parameters_formula="d·c + c",
-                work=size,
-                work_formula="d·c",
-                memory=self.spread.in_features + outputs,
+                work=length * size,
+                work_formula="d·c" if length == 1 else "n·d·c",
+                memory=length * (self.spread.in_features + outputs),
             ),
         ]

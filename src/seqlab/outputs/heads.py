@@ -79,9 +79,9 @@ class LinearHead(Head):
                     name=name,
                     parameters=size + bias * layer.out_features,
                     parameters_formula="d·c + c" if bias else "d·c",
-                    work=size,
-                    work_formula="d·c",
-                    memory=layer.in_features + layer.out_features,
+                    work=length * size,
+                    work_formula="d·c" if length == 1 else "n·d·c",
+                    memory=length * (layer.in_features + layer.out_features),
                 )
             )
         return costs
