@@ -127,7 +127,7 @@ def _read_run(
     settings: Any = config.build(root, read_part(path), str(path))
     read_part(Path(folder) / FACTS)
     trained = config.dump(settings)
-    told = config.build(root, config.override(trained, overrides or {}, root), where)
+    told: Any = config.build(root, config.override(trained, overrides or {}, root), where)
     return trained, config.dump(told)
 
 
