@@ -25,7 +25,8 @@ from typing import Any
 
 DOCS = Path(__file__).resolve().parent
 RUNNING = (
-    "tour.md", "models.md", "translate.md", "generate.md", "pretrain.md", "tag.md", "sound.md",
+    "tour.md", "models.md", "translate.md", "forecast.md", "generate.md", "pretrain.md", "tag.md", "sound.md",
+    "images.md",
 )  # fmt: skip
 """Documents whose Python blocks are run."""
 

@@ -69,8 +69,8 @@ class TrainRequest(Request):
 
 
 def task_classes() -> dict[str, type[TaskConfig]]:
-    """All tasks by name."""
-    return TaskConfig.kinds
+    """All tasks by name, the one that is meant where none is named first."""
+    return dict(sorted(TaskConfig.kinds.items(), key=lambda one: one[0] != tasks.DEFAULT.kind))
 
 
 def task_class(name: str) -> type[TaskConfig]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -152,6 +153,17 @@ def test_pictures_in_arrays_and_a_caption_a_row(tmp_path, monkeypatch):
     (other / "rows.jsonl").write_text(test.read_text())
     told = run.evaluate(str(other / "rows.jsonl"), {"data.images": str(tmp_path / "test.npz")})
     assert told.metrics == run.evaluate(str(test)).metrics
+
+
+def test_the_settings_file_of_the_documents_trains(tmp_path, monkeypatch, seqlab):
+    document = (Path(__file__).parents[2] / "docs" / "images.md").read_text()
+    [settings] = re.findall(r"```yaml\n(.*?)```", document, re.DOTALL)
+    (tmp_path / "run.yaml").write_text(settings)
+    for seed, split in enumerate(("train", "test")):
+        write_scenes(tmp_path, split, scenes(40, seed))
+    monkeypatch.chdir(tmp_path)
+    code, _, err = seqlab("train", "run.yaml", "--steps", "2", "--out", "run")
+    assert code == 0 and (tmp_path / "run" / "report.html").exists(), err
 
 
 # At fault ---------------------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def _figure(name: str, weights: np.ndarray, signed: bool) -> str:
     height, width = weights.shape
     top = float(np.abs(weights).max()) or 1.0
     cells = "".join(
-        f'<rect x="{x}" y="{y}" width="1.02" height="1.02" {_shade(weight / top, signed)}>'
+        f'<rect x="{x}" y="{y}" width="1" height="1" {_shade(weight / top, signed)}>'
         f"<title>{weight:.3f}</title></rect>"
         for y, row in enumerate(weights.tolist())
         for x, weight in enumerate(row)
