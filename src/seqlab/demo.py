@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import random
 import shutil
 import sys
 import time
@@ -21,6 +22,7 @@ from seqlab.data.letters import SILENT
 from seqlab.data.seasons import AHEAD, days_of_sales, write_sales
 from seqlab.data.shapes import scenes, write_scenes
 from seqlab.data.store import cache_folder
+from seqlab.data.tones import RATE, melody, sung_words, write_packed
 from seqlab.errors import UserError, did_you_mean, one_of
 from seqlab.files import write_text
 from seqlab.report.attention import Explanation
@@ -36,6 +38,8 @@ LETTER_MINUTES = 1.0
 """The same for single letters, which are soon learnt."""
 PICTURE_MINUTES = 1.5
 """And for pictures of two shapes."""
+SOUND_MINUTES = 1.0
+"""And for tones."""
 SHOWN = 10
 """Worked examples to print."""
 KNOWN = """
@@ -60,6 +64,7 @@ def run_demo(task: str, started: float) -> None:
         "classify": stress,
         "tag": letters,
         "caption": describe,
+        "sound": transcribe,
         "forecast": sell,
     }
     task = task or next(iter(demos))
@@ -295,6 +300,28 @@ def sell(started: float) -> None:
     run.draw(run.rows(str(coming), labelled=False), place)
     print(f"\nIt is drawn in {place}")
     _end(run, started, f"predict {run.folder} --input {coming} --output forecast.csv")
+
+
+def transcribe(started: float) -> None:
+    """Tones → letters."""
+    print("A language that is sung, made here: each letter is a pitch. Learn to write down what is heard.")
+    folder, data = _builtin() / "tones", {}
+    for seed, (split, count) in enumerate({"train": 1200, "valid": 120, "test": 300}.items()):
+        texts = sung_words(count, 6, seed)
+        data[f"data.{split}"] = (str(write_packed(folder / f"{split}.npz", texts, seed, text=texts)),)
+    settings = data | {"training.minutes": SOUND_MINUTES}
+    run = _trained("translate", "lstm-attention", "runs/demo-tones", started, settings)
+    draw = random.Random(9)
+    some = {text: melody(text, draw) for text in sung_words(SHOWN, 6, seed=9)}
+    answers = run.predict([(samples, RATE) for samples in some.values()])
+    print("\nMelodies that it has not heard:")
+    for text, answer in zip(some, answers, strict=True):
+        print(f"  {answer.text:<8} {'right' if answer.text == text else f'wrong, it is {text}'}")
+    place = run.folder / "listened-to.html"
+    shown = [run.explain((samples, RATE)) for samples in some.values()]
+    write_text(place, html_pages("Where it listened, letter by letter", shown))
+    print(f"\nWhere it listened for each letter is drawn under the spectrograms: open {place} in a browser.")
+    _end(run, started, f"evaluate {run.folder} {data['data.test'][0]}")
 
 
 def _builtin() -> Path:
