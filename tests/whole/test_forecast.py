@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+from pathlib import Path
 
 import made_series
 import pytest
@@ -270,3 +272,14 @@ def test_the_report_draws_windows_with_what_came(trained):
     assert page.count('class="came"') == 4 and "Where it was furthest off" in page
     scores = json.loads((trained / "several" / "scores.json").read_text())
     assert set(scores["baselines"]) == {"repeat", "seasonal repeat", "least squares"}
+
+
+def test_the_settings_file_of_the_documents_trains(folder, seqlab):
+    document = (Path(__file__).resolve().parents[2] / "docs" / "forecast.md").read_text(encoding="utf-8")
+    [text] = re.findall(r"```yaml\n(.*?)```", document, flags=re.DOTALL)
+    made_series.written(folder / "forecast.yaml", text)
+    made_series.written(folder / "sales.csv", made_series.dated(300))
+    code, out, err = seqlab("train", "forecast.yaml", "--steps", "20", "--out", "run")
+    assert code == 0 and "seasonal repeat" in out, err
+    config = (folder / "run" / "config.yaml").read_text()
+    assert "horizon: 14" in config and "- holiday" in config
