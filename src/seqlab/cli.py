@@ -223,12 +223,14 @@ def evaluate(
 
     from seqlab.run import load
 
-    scores = load(run).evaluate(names, overrides)
+    trained = load(run)
+    scores = trained.evaluate(names, overrides)
     if as_json:
         print(json.dumps(scores.to_json()))
         return
     print(scores)
-    print(f'Next: seqlab explain {run} "a text" --out map.html', file=sys.stderr)
+    yours = trained.example or trained.reads.yours
+    print(f'Next: seqlab explain {run} "{yours}" --out map.html', file=sys.stderr)
 
 
 @app.command()

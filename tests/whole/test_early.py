@@ -87,6 +87,8 @@ MISTAKES = {
     "no run to evaluate": "evaluate nowhere reviews.csv",
     "a folder to evaluate": "evaluate empty reviews.csv",
     "no such file to evaluate on": "evaluate run nowhere.csv",
+    "another setting than was trained with": "predict run --input reviews.csv task.target=number",
+    "another size than was trained with": "evaluate run reviews.csv model.input.width=16",
     "a misspelt key to evaluate with": "evaluate run reviews.csv data.columms.text=2",
     "no run to explain": "explain nowhere text",
     "half a run": "explain half text",
@@ -185,12 +187,15 @@ def test_what_a_run_decides_is_left_to_the_whole_check(place, monkeypatch):
 @pytest.mark.parametrize("task", TASKS)
 def test_every_preset_is_let_through(task, place, monkeypatch):
     monkeypatch.chdir(place)
-    names = {"data.train": ("reviews.csv",)}
-    for preset in ("", *TASKS[task]["presets"]):
-        early.train.__wrapped__(Request(task=task, preset=preset, overrides=names), "")
-        early.init.__wrapped__(Request(task=task, preset=preset))
-        if preset:
-            early.inspect.__wrapped__(preset, "", {})
+    about = TASKS[task]
+    for number, (reads, presets) in enumerate(about["presets"].items()):
+        told = {f"task.{about['choice']}": reads} if number else {}
+        for preset in ("", *presets):
+            request = Request(task=task, preset=preset, overrides={"data.train": ("reviews.csv",)} | told)
+            early.train.__wrapped__(request, "")
+            early.init.__wrapped__(Request(task=task, preset=preset, overrides=told))
+            if preset:
+                early.inspect.__wrapped__(preset, task, told)
 
 
 def test_nothing_is_told_early_where_torch_is_there_already(place):

@@ -283,3 +283,11 @@ def test_the_settings_file_of_the_documents_trains(folder, seqlab):
     assert code == 0 and "seasonal repeat" in out, err
     config = (folder / "run" / "config.yaml").read_text()
     assert "horizon: 14" in config and "- holiday" in config
+
+
+@pytest.mark.parametrize("words", ["classify reviews.csv", "translate reviews.csv", "generate reviews.csv"])
+def test_only_series_over_time_are_cut_up(words, folder, seqlab):
+    made_series.written(folder / "reviews.csv", "text,label\n" + "good film,yes\nbad film,no\n" * 40)
+    code, out, err = seqlab("train", *words.split(), "data.split=0.8,0.2", "--out", "run")
+    assert code == 2 and "data.split=0.8,0.2 is for series over time" in err
+    assert not (folder / "run").exists()

@@ -70,6 +70,7 @@ class Forecast(TaskConfig, kind="forecast"):
         (1_000_000, 3),
         (rules.ENDLESS, 1),
     )
+    splits: ClassVar = True
     presets = staticmethod(forecast_presets.presets)
 
     def fields(self, data: DataConfig, learnt: Mapping[str, Any] | None = None) -> list[Field]:
@@ -95,6 +96,12 @@ class Forecast(TaskConfig, kind="forecast"):
         )
 
     def refuse(self, data: DataConfig) -> None:
+        if data.split and self.reads == "vector":
+            raise UserError(
+                what=f"data.split={','.join(data.split)} is for series over time, but task.reads is vector.",
+                why="Rows with a vector each are in no order of time.",
+                fix="Leave it out, or give files of their own with --valid and --test.",
+            )
         if data.split and (data.valid or data.test):
             raise UserError(
                 what=f"data.split={','.join(data.split)} stands beside --valid or --test.",

@@ -89,6 +89,7 @@ class Generate(TaskConfig, kind="generate"):
         return [WrittenRunningField(flow, self.context, table), beside()]
 
     def refuse(self, data: DataConfig) -> None:
+        super().refuse(data)
         if self.given is not None and flow_of(self.flow, data) == "text":
             raise UserError(
                 what=f"task.given is {self.given}, but {data.train[0]} is one running text.",

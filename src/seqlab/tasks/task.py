@@ -144,8 +144,17 @@ class TaskConfig(Variant):
         """What stands beside the model, the weakest first."""
         return ()
 
+    splits: ClassVar[bool] = False
+    """Whether its data is in the order of time, so that data.split can cut it up."""
+
     def refuse(self, data: DataConfig) -> None:
         """A UserError where the settings of task and data contradict each other."""
+        if data.split and not self.splits:
+            raise UserError(
+                what=f"data.split={','.join(data.split)} is for series over time, not for {self.kind}.",
+                why="Its rows are in no order of time: a tenth of them is held out, always the same.",
+                fix="Leave it out, or give files of their own with --valid and --test.",
+            )
 
     @classmethod
     def adopt(cls, source: TrainedRun, parts: str) -> Tree:

@@ -108,6 +108,7 @@ class Translate(Writes, kind="translate"):
         return Facts(symbols={"text": symbols, "written": symbols}, joint=self.joint is not False)
 
     def refuse(self, data: DataConfig) -> None:
+        super().refuse(data)
         if self.joint and data.target_tokens is not None:
             raise UserError(
                 what=f'task.joint is true, but data.target_tokens.kind is "{data.target_tokens.kind}".',
