@@ -103,8 +103,8 @@ def _figure(name: str, weights: np.ndarray, signed: bool) -> str:
         for x, weight in enumerate(row)
     )
     return (
-        f'<figure><div class="seen"><svg viewBox="0 0 {width} {height}" preserveAspectRatio="none">'
-        f"{cells}</svg></div><figcaption>{escape(name)}</figcaption></figure>"
+        f'<figure><div class="seen"><svg viewBox="0 0 {width} {height}" preserveAspectRatio="none"'
+        f' shape-rendering="crispEdges">{cells}</svg></div><figcaption>{escape(name)}</figcaption></figure>'
     )
 
 
