@@ -203,6 +203,13 @@ def test_numbers_alone_do_not_say_of_which_series_they_are(trained, seqlab):
         assert code == 2 and "--input FILE" in err
 
 
+def test_a_gap_in_what_is_scored_is_told(trained, folder, seqlab):
+    for text, after in ((changed(WHOLE, 70, None), "2023-03-11"), (WHOLE + f"{DAYS[-1]},3\n", "2023-04-30")):
+        made_series.written(folder / "more.csv", text)
+        code, out, err = seqlab("evaluate", trained / "one", "more.csv")
+        assert code == 2 and out == "" and f"comes {after}, and not one day later" in err, err
+
+
 # What is written --------------------------------------------------------------------------------------------
 
 
@@ -288,6 +295,6 @@ def test_the_settings_file_of_the_documents_trains(folder, seqlab):
 @pytest.mark.parametrize("words", ["classify reviews.csv", "translate reviews.csv", "generate reviews.csv"])
 def test_only_series_over_time_are_cut_up(words, folder, seqlab):
     made_series.written(folder / "reviews.csv", "text,label\n" + "good film,yes\nbad film,no\n" * 40)
-    code, out, err = seqlab("train", *words.split(), "data.split=0.8,0.2", "--out", "run")
+    code, _, err = seqlab("train", *words.split(), "data.split=0.8,0.2", "--out", "run")
     assert code == 2 and "data.split=0.8,0.2 is for series over time" in err
     assert not (folder / "run").exists()

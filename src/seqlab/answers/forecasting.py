@@ -17,7 +17,7 @@ from torch import Tensor
 from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Known
 from seqlab.answers.forecast_pictures import ForecastPictures
 from seqlab.answers.forecast_predictions import Options, SeriesForecast, StepForecast
-from seqlab.answers.series_ends import SeriesEnds
+from seqlab.answers.series_ends import SeriesEnds, refuse_gap
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds
 from seqlab.data.files import Place
 from seqlab.data.read import Row
@@ -122,24 +122,23 @@ class ForecastAnswer(Answer):
     # Learning and scoring -----------------------------------------------------------------------------------
 
     def exercise(self, store: Store) -> WindowExercise:
+        return WindowExercise(self, self.windows(store))
+
+    def windows(self, store: Store) -> Windows:
+        """All windows with the steps after them; a UserError where there are none, or a gap that is a fault."""
         windows = Windows.of(store, self.how.window + self.how.horizon)
+        refuse_gap(self.field, windows)
         if not len(windows):
             raise UserError(
                 what=f"No {self.how.window + self.how.horizon} steps follow each other without a gap.",
                 why="An example takes task.window steps and the task.horizon steps after them.",
-                fix="Set a shorter task.window or task.horizon, or fill in the gaps.",
+                fix="Give longer series, or fill in the gaps.",
             )
-        return WindowExercise(self, windows)
+        return windows
 
     def part(self, store: Store, extent: Extent) -> Windows:
         """All windows. Where intervals come from these same rows, those of the second half are scored."""
-        windows = Windows.of(store, self.how.window + self.how.horizon)
-        if not len(windows):
-            raise UserError(
-                what=f"There are no {self.how.window + self.how.horizon} steps in a row to score.",
-                why="A forecast is scored where task.window steps are followed by task.horizon more.",
-                fix="Give longer series.",
-            )
+        windows = self.windows(store)
         if extent == "reported" and self.from_half:
             return replace(windows, counted=~windows.first_half)
         return windows.some(WATCHED) if extent == "watched" else windows

@@ -182,3 +182,17 @@ class SeriesEnds:
         values = Ragged(scaled, np.arange(len(scaled) + 1))
         store = Store({"values": values}, {"series": np.repeat(series, steps)})
         return Windows(store, np.arange(len(scaled)), np.arange(len(past)) * steps)
+
+
+def refuse_gap(field: SeriesField, windows: Windows) -> None:
+    """A UserError where a stored step is left out or comes twice, unless gaps only break windows."""
+    if field.gaps == "break" or windows.gap is None:
+        return
+    facts = field.facts
+    steps = [round(float(windows.store.arrays["time"][row])) for row in windows.gap]
+    before, after = (facts.step.written(facts.step.after(facts.origin, step)) for step in steps)
+    raise UserError(
+        what=f"After {before} comes {after}, and not one {facts.step} later.",
+        why="The model was trained where no step is left out (task.gaps=stop).",
+        fix="Fill in what is missing, leave each time once, or train with task.gaps=break.",
+    )

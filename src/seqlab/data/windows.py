@@ -44,6 +44,15 @@ class Windows:
         return replace(self, begins=self.begins[rows], counted=counted)
 
     @property
+    def gap(self) -> tuple[int, int] | None:
+        """The rows around the first step that is left out or comes twice, if there is one."""
+        if "time" not in self.store.arrays:
+            return None
+        series, time = (np.asarray(self.store.arrays[name])[self.order] for name in ("series", "time"))
+        wrong = np.flatnonzero((np.diff(series) == 0) & (np.diff(time.astype(np.float64)) != 1))
+        return (int(self.order[wrong[0]]), int(self.order[wrong[0] + 1])) if len(wrong) else None
+
+    @property
     def first_half(self) -> NDArray[np.bool_]:
         """Whether a window is in the first half of those of its series."""
         series = self.series(np.arange(len(self)))
