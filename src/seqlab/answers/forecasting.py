@@ -125,7 +125,7 @@ class ForecastAnswer(Answer):
         return WindowExercise(self, self.windows(store))
 
     def windows(self, store: Store) -> Windows:
-        """All windows with the steps after them; a UserError where there are none, or a gap that is a fault."""
+        """All windows with the steps after them; a UserError where there are none or one is broken."""
         windows = Windows.of(store, self.how.window + self.how.horizon)
         refuse_gap(self.field, windows)
         if not len(windows):
