@@ -319,7 +319,7 @@ def test_embed_gives_the_vector_that_the_head_reads(seqlab, reviews, tmp_path):
 
 
 def test_a_baseline_that_would_eat_up_the_minutes_is_left_out(seqlab, reviews, tmp_path, monkeypatch):
-    monkeypatch.setattr("seqlab.baselines.bag.GRAMS_A_SECOND", 10)
+    monkeypatch.setattr("seqlab.baselines.bag.CHARACTERS_A_SECOND", 10)
     monkeypatch.setattr("seqlab.cli.STARTED", time.monotonic())
     words = [
         *(setting for setting in SMALL if "baseline" not in setting),
