@@ -21,11 +21,11 @@ PROPERTIES = """
 -webkit-print-color-adjust align-items aspect-ratio background background-color background-image border
 border-bottom border-collapse border-color border-radius border-top box-sizing break-after break-inside color
 color-scheme cursor display fill flex flex-direction flex-wrap font font-size font-style font-variant-numeric
-font-weight gap
-grid-column grid-template-columns height image-rendering justify-content letter-spacing line-height margin
-margin-bottom margin-top max-width min-width opacity outline overflow overflow-wrap overflow-x padding padding-block
-padding-inline padding-left padding-right print-color-adjust stroke stroke-dasharray stroke-linejoin stroke-width table-layout text-align
-transform vertical-align white-space width writing-mode
+font-weight gap grid-column grid-template-columns height image-rendering justify-content letter-spacing
+line-height margin margin-bottom margin-top max-width min-width opacity outline overflow overflow-wrap
+overflow-x padding padding-block padding-inline padding-left padding-right print-color-adjust stroke
+stroke-dasharray stroke-linejoin stroke-width table-layout text-align transform vertical-align white-space
+width writing-mode
 """
 SET_BY_PAGES = {"--w", "--picture", "--shape"}
 """Variables that a page sets on its elements, in style="..." or from a script."""
