@@ -29,15 +29,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from ours import Changes, Ours
 from tables import Book, Section, machine, verdict
 
 from seqlab.memory import keep_big_blocks
-from seqlab.model import Model
-from seqlab.session import make_plan
-from seqlab.settings import TrainRequest, completed
-from seqlab.training.budget import Budget
-from seqlab.training.loop import Training
-from seqlab.training.progress import Progress
 
 DATA = Path(os.environ.get("SEQLAB_DATA", "../shared/data")) / "multi30k"
 WAITING = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
@@ -69,7 +64,9 @@ WANTED = 0.8
 def work(changes: Sequence[str]) -> None:
     """Train for so many seconds whenever a line asks for it, and answer with target tokens a second."""
     with tempfile.TemporaryDirectory() as folder:
-        training = trainer(changes, Path(folder))
+        overrides: Changes = dict(change.split("=") for change in changes)
+        torch.manual_seed(0)
+        training = Ours.of("translate", "lstm-attention", overrides | files(Path(folder))).training
         keep_big_blocks()
         with training.workers.at_work():
             for _ in range(3):
@@ -82,29 +79,7 @@ def work(changes: Sequence[str]) -> None:
                 print((training.counters.tokens - before) / took, flush=True)
 
 
-def trainer(changes: Sequence[str], folder: Path) -> Training:
-    """The training of `seqlab train translate --model lstm-attention`, before its first step."""
-    overrides: dict[str, object] = dict(change.split("=") for change in changes)
-    wishes = TrainRequest(task="translate", preset="lstm-attention", overrides=overrides | files(folder))
-    first = wishes.settings()
-    found = first.task.look(first.data)
-    settings = completed(wishes.settings(found.size), found.size)
-    prepared = found.prepare(settings.data, settings.model)
-    torch.manual_seed(0)
-    return Training(
-        Model(settings.model, prepared.facts.parts),
-        settings.task.objectives(settings.model),
-        settings.training,
-        make_plan(settings, prepared),
-        load=prepared.load,
-        validate=_never,
-        budget=Budget(steps=sys.maxsize),
-        folder=folder,
-        progress=Progress(quiet=True),
-    )
-
-
-def files(folder: Path) -> dict[str, object]:
+def files(folder: Path) -> Changes:
     """Multi30k, German to English; made-up pairs of the same lengths where it is missing."""
     if (DATA / "train.de.gz").exists():
         names = {"train": "train", "valid": "val"}
@@ -120,10 +95,6 @@ def files(folder: Path) -> dict[str, object]:
     return {
         f"data.{split}": (f"{folder / split}.one,{folder / split}.other",) for split in ("train", "valid")
     }
-
-
-def _never(_: object) -> Any:
-    raise AssertionError("nothing is validated here")
 
 
 # All of them ------------------------------------------------------------------------------------------------

@@ -19,9 +19,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from ours import Changes, Ours
 from peers import hugging, install, trainer
 from tables import Book, Candidate, Section, raced
-from writing_speed import DATA, QUICK, RESIDUALS, Changes, Effort, Ours
+from writing_speed import DATA, QUICK, RESIDUALS, Effort, candidate
 
 from seqlab.memory import keep_big_blocks
 from seqlab.model import count_parameters
@@ -49,7 +50,7 @@ def wikitext(preset: str, changes: Changes, effort: Effort) -> Ours:
         "task.context": CONTEXT,
         "task.sampled": None,
     }
-    return Ours.of("pretrain", preset, common | changes, effort)
+    return Ours.of("pretrain", preset, common | changes | {"training.batch_tokens": effort.tokens})
 
 
 def masked_inputs(batch: Batch) -> tuple[trainer.Inputs, int]:
@@ -85,7 +86,7 @@ Kind = tuple[str, Any, str, float | None]
 
 def race(title: str, ours: Ours, kinds: list[Kind], convert: Convert, effort: Effort) -> Section:
     """seqlab's own loop against the Trainer with each of these models."""
-    candidates = [ours.candidate(f"dropout {RESIDUALS}; clipping, fused AdamW, averaged weights")]
+    candidates = [candidate(ours, f"dropout {RESIDUALS}; clipping, fused AdamW, averaged weights")]
     sizes = [count_parameters(ours.training.model), *(count_parameters(model) for _, model, _, _ in kinds)]
     note = f"Parameters, in the order of the table: {', '.join(f'{size:,}' for size in sizes)}."
     with tempfile.TemporaryDirectory() as folder:

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from ours import Changes, Ours
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -30,9 +31,6 @@ from seqlab.model import Model
 from seqlab.nn.positions import sinusoids
 from seqlab.parts import Batch
 from seqlab.session import make_plan
-from seqlab.settings import Settings, TrainRequest, completed
-from seqlab.tasks import classify
-from seqlab.tasks.classify import Classify, ClassifyPrepared
 from seqlab.training.optim import Average, make_optimiser
 
 LONGEST = 4096
@@ -83,19 +81,12 @@ class PlainTransformer(nn.Module):
         return self.head(self.drop(states.sum(dim=1) / mask.sum(dim=1, keepdim=True)))
 
 
-def prepared(preset: str, length: int) -> tuple[Settings, ClassifyPrepared]:
-    files: dict[str, object] = {"data.length": length}
-    files |= {
+def prepared(preset: str, length: int) -> Ours:
+    changes: Changes = {
         f"data.{split}": (str(DATA / "imdb" / f"{name}.tsv.gz"),)
         for split, name in (("train", "train"), ("valid", "val"))
     }
-    wishes = TrainRequest(task="classify", preset=preset, overrides=files)
-    first = wishes.settings()
-    found = first.task.look(first.data)
-    settings = completed(wishes.settings(found.size), found.size)
-    ready = found.prepare(settings.data, settings.model)
-    assert isinstance(ready, ClassifyPrepared)
-    return settings, ready
+    return Ours.of("classify", preset, changes | {"data.length": length, "training.workers": 1})
 
 
 def shuffled(rows: int, size: int) -> Iterator[np.ndarray]:
@@ -106,10 +97,11 @@ def shuffled(rows: int, size: int) -> Iterator[np.ndarray]:
             yield order[start : start + size]
 
 
-def ours(model: nn.Module) -> Callable[[Batch], None]:
+def step_of(made: Ours) -> Callable[[Batch], None]:
     """The step of the training loop: terms, clipping, fused AdamW, averaging."""
+    model = Model(made.settings.model, made.prepared.answer.parts)
     optimiser, average, steps = make_optimiser(model, 1e-3, 0.01), Average(model, 0.1), 0
-    objective = Classify().objectives(model.config)[0][1]  # type: ignore[union-attr, arg-type]
+    objective = made.settings.task.objectives(made.settings.model)[0][1]
 
     def step(batch: Batch) -> None:
         nonlocal steps
@@ -137,10 +129,9 @@ def plain(model: nn.Module) -> Callable[[Batch], None]:
 
 
 def compare(preset: str, length: int, seconds: float, turns: int) -> None:
-    settings, data = prepared(preset, length)
-    store, facts = data.stores["train"], data.facts.parts
-    target = classify.target_of(store)
-    symbols = facts.symbols["text"]
+    made = prepared(preset, length)
+    settings, data = made.settings, made.prepared
+    symbols = data.facts.symbols["text"]
 
     def other(packed: bool = False) -> nn.Module:
         encoder: Any = settings.model.encoder
@@ -153,19 +144,21 @@ def compare(preset: str, length: int, seconds: float, turns: int) -> None:
     def buckets() -> Iterator[np.ndarray]:
         return (rows for _, rows in make_plan(settings, data).after(Position()))
 
-    model = Model(settings.model, facts)
-    model.config = settings.model  # type: ignore[assignment]
-    steps = {"seqlab": ours(model), "plain, random": plain(other()), "plain, bucketed": plain(other())}
-    rows = {"seqlab": buckets(), "plain, random": shuffled(store.rows, 32), "plain, bucketed": buckets()}
+    steps = {"seqlab": step_of(made), "plain, random": plain(other()), "plain, bucketed": plain(other())}
+    rows = {
+        "seqlab": buckets(),
+        "plain, random": shuffled(data.stores["train"].rows, 32),
+        "plain, bucketed": buckets(),
+    }
     if preset == "bilstm":
         steps["plain, random, packed"] = plain(other(packed=True))
-        rows["plain, random, packed"] = shuffled(store.rows, 32)
+        rows["plain, random, packed"] = shuffled(data.stores["train"].rows, 32)
     speeds: dict[str, list[float]] = {name: [] for name in steps}
     for turn in range(turns + 1):
         for name, step in steps.items():
             tokens, began = 0, time.perf_counter()
             while (took := time.perf_counter() - began) < (seconds if turn else 2.0):
-                batch = classify.make_batch(store.fields, target, next(rows[name]))
+                batch = data.load(next(rows[name]))
                 step(batch)
                 tokens += int(batch.inputs["text"].mask.sum())  # type: ignore[union-attr]
             if turn:  # the first turn warms up

@@ -22,30 +22,28 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from ours import Changes, Ours
 from peers import ctranslate, hugging, install, joey, plain
 from tables import Book, Candidate, Section, raced, verdict
 
+from seqlab.answers.searching import NEVER, SPECIAL_IDS
+from seqlab.answers.written import read_batch
 from seqlab.data.batches import Position, cut_into_batches
-from seqlab.data.store import Ragged
-from seqlab.data.tokenizers import BOS, EOS
-from seqlab.decode import DecodeConfig, Hypothesis, SpecialIds, by_length, decode, decode_all
+from seqlab.data.store import Store
+from seqlab.data.tokenizers import EOS
+from seqlab.decode import DecodeConfig, Hypothesis, by_length, decode, decode_all
+from seqlab.likelihood import decoder_of
 from seqlab.memory import keep_big_blocks
 from seqlab.model import Model, count_parameters
 from seqlab.parts import Batch
 from seqlab.run import load
 from seqlab.session import make_plan
-from seqlab.settings import Settings, TrainRequest, completed
-from seqlab.tasks.task import Prepared
-from seqlab.tasks.translate import MARKS, Tongues, TranslateFacts, TranslatePrepared, limits, make_batch
-from seqlab.training.budget import Budget
-from seqlab.training.loop import Training
-from seqlab.training.progress import Progress
 
 DATA = Path(os.environ.get("SEQLAB_DATA", "../shared/data"))
 WIDTH, LAYERS, HEADS, FEED_FORWARD, VOCABULARY, DROPOUT = 256, 3, 4, 1024, 8000, 0.1
@@ -81,81 +79,35 @@ QUICK = Effort(seconds=0.0, turns=1, tokens=256, sentences=6, learning=1.0)
 # seqlab -----------------------------------------------------------------------------------------------------
 
 
-Changes = dict[str, object]
-"""Settings by their dotted keys."""
+def candidate(ours: Ours, note: str) -> Candidate:
+    """seqlab in a race, whose turns are steps of its training loop."""
+    workers = ours.training.workers.count
+    shared = f"; {workers} workers × 1 thread" if workers > 1 else ""
+    return Candidate("seqlab", ours.step, note + shared, around=ours.training.workers.at_work)
 
 
-@dataclass(frozen=True)
-class Ours:
-    """What `seqlab train` makes of these settings, before its first step."""
-
-    settings: Settings
-    prepared: Prepared
-    training: Training
-
-    @staticmethod
-    def of(task: str, preset: str, changes: Changes, effort: Effort) -> Ours:
-        wishes = TrainRequest(
-            task=task, preset=preset, overrides={**changes, "training.batch_tokens": effort.tokens}
-        )
-        first = wishes.settings()
-        files = first.task.look(first.data)
-        settings = completed(wishes.settings(files.size), files.size)
-        prepared = files.prepare(settings.data, settings.model)
-        model = Model(settings.model, prepared.facts.parts)
-        training = Training(
-            model,
-            settings.task.objectives(settings.model),
-            settings.training,
-            make_plan(settings, prepared),
-            load=prepared.load,
-            validate=_never,
-            budget=Budget(steps=100_000),
-            folder=Path("nowhere"),
-            progress=Progress(quiet=True),
-        )
-        return Ours(settings, prepared, training)
-
-    @property
-    def symbols(self) -> int:
-        return self.prepared.facts.symbols["written"]
-
-    def step(self) -> int:
-        """One step of the training loop: a batch from the store, loss in chunks, clipping, fused AdamW,
-        averaged weights."""
-        before = self.training.counters.tokens
-        self.training.take_step()
-        return self.training.counters.tokens - before
-
-    def candidate(self, note: str) -> Candidate:
-        workers = self.training.workers.count
-        shared = f"; {workers} workers × 1 thread" if workers > 1 else ""
-        return Candidate("seqlab", self.step, note + shared, around=self.training.workers.at_work)
-
-    def bucketed(self) -> Iterator[np.ndarray]:
-        """The rows of the batches that seqlab trains on."""
-        return (rows for _, rows in make_plan(self.settings, self.prepared).after(Position()))
-
-    def shuffled(self, tokens: int) -> Iterator[np.ndarray]:
-        """Rows in any order, as many in a batch as padding leaves room for: what other loaders do."""
-        fields, random = self.prepared.stores["train"].fields, np.random.default_rng(0)
-        longer = np.maximum(fields["text"].sizes(), fields["written"].sizes())
-        while True:
-            yield from cut_into_batches(random.permutation(len(longer)), longer, tokens, None)
-
-    def steps_of(self, update: Callable[[Batch], None], rows: Iterator[np.ndarray]) -> Callable[[], int]:
-        """A peer's step on batches from our store; it gives back its target tokens."""
-
-        def step() -> int:
-            batch = self.prepared.load(next(rows))
-            update(batch)
-            return int(batch.written.mask[:, 1:].sum())
-
-        return step
+def bucketed(ours: Ours) -> Iterator[np.ndarray]:
+    """The rows of the batches that seqlab trains on."""
+    return (rows for _, rows in make_plan(ours.settings, ours.prepared).after(Position()))
 
 
-def _never(_: object) -> Any:
-    raise AssertionError("nothing is validated here")
+def shuffled(ours: Ours, tokens: int) -> Iterator[np.ndarray]:
+    """Rows in any order, as many in a batch as padding leaves room for: what other loaders do."""
+    fields, random = ours.prepared.stores["train"].fields, np.random.default_rng(0)
+    longer = np.maximum(fields["text"].sizes(), fields["written"].sizes())
+    while True:
+        yield from cut_into_batches(random.permutation(len(longer)), longer, tokens, None)
+
+
+def steps_of(ours: Ours, update: Callable[[Batch], None], rows: Iterator[np.ndarray]) -> Callable[[], int]:
+    """A peer's step on batches from our store; it gives back its target tokens."""
+
+    def step() -> int:
+        batch = ours.prepared.load(next(rows))
+        update(batch)
+        return int(batch.written.mask[:, 1:].sum())
+
+    return step
 
 
 def translator(preset: str, changes: Changes, effort: Effort) -> Ours:
@@ -163,7 +115,7 @@ def translator(preset: str, changes: Changes, effort: Effort) -> Ours:
     files = {split: DATA / "multi30k" / name for split, name in (("train", "train"), ("valid", "val"))}
     common: Changes = {f"data.{split}": (f"{path}.en.gz,{path}.fr.gz",) for split, path in files.items()}
     common |= {"model.input.width": WIDTH, "model.decoder.width": WIDTH, "data.tokens.vocabulary": VOCABULARY}
-    return Ours.of("translate", preset, common | changes, effort)
+    return Ours.of("translate", preset, common | changes | {"training.batch_tokens": effort.tokens})
 
 
 def transformer(effort: Effort) -> Ours:
@@ -203,7 +155,7 @@ def training(effort: Effort) -> Section:
         " nn.Transformer."
     ]
     candidates = [
-        ours.candidate(f"dropout {RESIDUALS}; bucketed batches, label smoothing 0.1, averaged weights")
+        candidate(ours, f"dropout {RESIDUALS}; bucketed batches, label smoothing 0.1, averaged weights")
     ]
     with ExitStack() as stack:
         if why := install.missing("joeynmt"):
@@ -219,13 +171,13 @@ def training(effort: Effort) -> Section:
             notes.append(f"Without Marian: {why}")
         else:
             for batches, wanted in (("bucketed", 1.0), ("random", None)):
-                rows = ours.bucketed() if batches == "bucketed" else ours.shuffled(effort.tokens)
-                work = ours.steps_of(hugging.step(hugging.marian(ours.symbols, *SIZES)), rows)
+                rows = bucketed(ours) if batches == "bucketed" else shuffled(ours, effort.tokens)
+                work = steps_of(ours, hugging.step(hugging.marian(ours.symbols, *SIZES)), rows)
                 whose = "seqlab's batches" if batches == "bucketed" else "random batches"
                 note = f"dropout {RESIDUALS}; {whose}, fused AdamW"
                 candidates.append(Candidate(f"HF Marian, {batches} batches", work, note, wanted))
-        work = ours.steps_of(
-            plain.step(plain.PlainTransformer(ours.symbols, *SIZES)), ours.shuffled(effort.tokens)
+        work = steps_of(
+            ours, plain.step(plain.PlainTransformer(ours.symbols, *SIZES)), shuffled(ours, effort.tokens)
         )
         note = (
             "dropout 0.1 on the input, the residuals, inside attention and feed-forward; random batches,"
@@ -247,7 +199,7 @@ def recurrent(effort: Effort) -> Section:
     }
     ours = translator("lstm-attention", changes, effort)
     note = "dropout 0.1 on both inputs and on what is scored; attention after the cell; bucketed batches"
-    candidates, notes = [ours.candidate(note)], [OWN]
+    candidates, notes = [candidate(ours, note)], [OWN]
     with ExitStack() as stack:
         if why := install.missing("joeynmt"):
             notes.append(f"Without JoeyNMT: {why}")
@@ -284,9 +236,9 @@ def gpt(effort: Effort) -> Section:
         "model.decoder.width": width,
         **{f"model.decoder.body.{name}": value for name, value in body.items()},
     }
-    ours = Ours.of("generate", "transformer", changes, effort)
+    ours = Ours.of("generate", "transformer", changes | {"training.batch_tokens": effort.tokens})
     rows = max(1, effort.tokens // context)
-    candidates, notes = [ours.candidate(f"dropout {RESIDUALS}; averaged weights")], [ALLOCATOR]
+    candidates, notes = [candidate(ours, f"dropout {RESIDUALS}; averaged weights")], [ALLOCATOR]
     if why := install.missing("transformers"):
         notes.append(f"Without GPT-2: {why}")
     else:
@@ -296,7 +248,7 @@ def gpt(effort: Effort) -> Section:
         ]
         for name, dropout, wanted, note in kinds:
             model = hugging.gpt2(ours.symbols, width, layers, heads, context, **dropout)
-            work = ours.steps_of(hugging.step(model), ours.bucketed())
+            work = steps_of(ours, hugging.step(model), bucketed(ours))
             candidates.append(Candidate(name, work, note, wanted))
     title = (
         f"Training a language model: GPT {layers} × {width}, context {context}, {rows} rows a batch,"
@@ -308,17 +260,17 @@ def gpt(effort: Effort) -> Section:
 # Decoding ---------------------------------------------------------------------------------------------------
 
 
-def test_sources(tongues: Tongues, count: int) -> list[np.ndarray]:
-    """Ids of the first sentences of the test part."""
+def test_sentences(count: int) -> list[str]:
+    """The first of the test part."""
     with gzip.open(DATA / "multi30k" / "test_2016_flickr.en.gz", "rt", encoding="utf-8") as file:
-        read = tongues.read([line.rstrip("\n") for line in file][:count])
-    return [np.asarray(read.row(row)) for row in range(read.rows)]
+        return [line.rstrip("\n") for line in file][:count]
 
 
 def decoding(effort: Effort) -> list[Section]:
     ours = transformer(effort)
-    assert isinstance(ours.prepared, TranslatePrepared)
-    sources = test_sources(ours.prepared.tongues, effort.sentences)
+    texts = test_sentences(effort.sentences)
+    store = ours.prepared.answer.read(texts)
+    sources = [np.asarray(store.fields["text"].row(row)) for row in range(store.rows)]
     batches = by_length([len(source) for source in sources], rows=ROWS)
     writer = ours.training.model.eval()
     assert isinstance(writer, Model)
@@ -340,7 +292,7 @@ def decoding(effort: Effort) -> list[Section]:
                 makers.append((f"CTranslate2 {kind}", work, f"its own kernels, {WORKERS} × 1 threads"))
         sections = []
         for name, beam, wanted in (("greedy", 1, 1.7), ("beam 5", 5, 1.5)):
-            work = _bound(lambda beam: write_forced(writer, sources, batches, beam), beam)
+            work = _bound(lambda beam: write_forced(writer, store, batches, beam), beam)
             candidates = [Candidate("seqlab", work, f"{WORKERS} × 1 threads")]
             candidates += [
                 Candidate(who, _bound(make, beam), note, wanted if who == "HF Marian" else None)
@@ -358,44 +310,27 @@ def _bound(make: Callable[[int], int], beam: int) -> Callable[[], int]:
     return lambda: make(beam)
 
 
-def write_forced(
-    model: Model, sources: Sequence[np.ndarray], batches: Sequence[Sequence[int]], beam: int
-) -> int:
+def write_forced(model: Model, sources: Store, batches: Sequence[Sequence[int]], beam: int) -> int:
     """Write exactly so many ids for each source; how many sources there were."""
-    special = SpecialIds(start=BOS, end=EOS, banned=(*MARKS.banned, EOS))
-    found = write_all(model, sources, batches, DecodeConfig(beam=beam, longest=LENGTH), special, None)
-    assert all(len(one.ids) == LENGTH for one in found)
-    return len(found)
-
-
-def write_all(
-    model: Model,
-    sources: Sequence[np.ndarray],
-    batches: Sequence[Sequence[int]],
-    config: DecodeConfig,
-    special: SpecialIds,
-    facts: TranslateFacts | None,
-) -> list[Hypothesis]:
-    """The best that decoding finds for each source, with these batches. `facts` say how long targets usually
-    are."""
-    ragged = Ragged.of(sources, np.int64)
+    special, config = replace(SPECIAL_IDS, banned=(*NEVER, EOS)), DecodeConfig(beam=beam, longest=LENGTH)
 
     def one(rows: Sequence[int]) -> list[Hypothesis]:
-        batch = make_batch({"text": ragged}, np.array(rows))
-        lengths = batch.inputs["text"].lengths  # type: ignore[union-attr]
-        longest = limits(lengths, config, facts) if facts else config.limits(lengths)
+        batch = read_batch(sources.fields, ("text",), np.array(rows))
+        memory = model.encoded(batch)[1]
         found = decode(
-            model.decoder,
-            model.encoded(batch)[1],
+            decoder_of(model),
+            memory,
             special.opening([[]] * len(rows)),
             config=config,
             special=special,
-            longest=longest,
+            longest=config.limits(batch.inputs["text"].mask.sum(dim=1)),
             numbers=list(rows),
         )
         return [best[0] for best in found]
 
-    return decode_all(batches, one, WORKERS)
+    written = decode_all(batches, one, WORKERS)
+    assert all(len(one.ids) == LENGTH for one in written)
+    return len(written)
 
 
 # Whether batches change what is written ---------------------------------------------------------------------
@@ -404,41 +339,30 @@ def write_all(
 def agreement(effort: Effort, run: str) -> Section:
     """Outputs in batches against outputs one by one, in both precisions."""
     if run:
-        trained: Any = load(run)
-        model, facts, tongues, whose = (
-            trained.model,
-            trained.facts,
-            trained.tongues,
-            f"the model of {Path(run).name}",
-        )
+        trained = load(run)
+        answer, model, whose = trained.answer, trained.model, f"the model of {Path(run).name}"
     else:
         ours = transformer(effort)
-        assert isinstance(ours.prepared, TranslatePrepared)
         began = time.monotonic()
         with ours.training.workers.at_work():
             while time.monotonic() - began < effort.learning:
                 ours.step()
-        facts, tongues = ours.prepared.facts, ours.prepared.tongues
-        model, whose = ours.training.average.model, f"trained for {effort.learning:g} s"
-    sources = test_sources(tongues, effort.sentences)
-    together, alone = (
-        by_length([len(source) for source in sources], rows=ROWS),
-        [[row] for row in range(len(sources))],
-    )
+        answer, whose = ours.prepared.answer, f"trained for {effort.learning:g} s"
+        averaged = ours.training.average.model
+        assert isinstance(averaged, Model)
+        model = averaged
+    texts = test_sentences(effort.sentences)
     rows = []
     for precision, least in ((torch.float32, 0.999), (torch.float64, 1.0)):
         model = model.to(precision).eval()
         for name, beam in (("greedy", 1), ("beam 5", 5)):
-            found = [
-                write_all(model, sources, batches, DecodeConfig(beam=beam), MARKS, facts)
-                for batches in (together, alone)
-            ]
-            same = sum(one.ids == two.ids for one, two in zip(*found, strict=True))
-            wanted = f"≥ {least * len(sources):.0f}: {verdict(same >= least * len(sources))}"
-            rows.append(
-                (name, str(precision).removeprefix("torch."), f"{same:,} of {len(sources):,}", wanted)
-            )
-    title = f"The same in batches of {ROWS} as one by one: {whose}, Multi30k test"
+            how = DecodeConfig(beam=beam)
+            together = answer.predict(model, texts, how)
+            alone = [one for text in texts for one in answer.predict(model, [text], how)]
+            same = sum(one.shown() == two.shown() for one, two in zip(together, alone, strict=True))
+            wanted = f"≥ {least * len(texts):.0f}: {verdict(same >= least * len(texts))}"
+            rows.append((name, str(precision).removeprefix("torch."), f"{same:,} of {len(texts):,}", wanted))
+    title = f"The same in batches as one by one: {whose}, Multi30k test"
     return Section(title, ("", "precision", "equal outputs", "wanted"), tuple(rows))
 
 

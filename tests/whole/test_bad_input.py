@@ -585,11 +585,11 @@ def test_facts_of_the_wrong_kind_are_damage(name, change, expect_exit, runs, tmp
 
 def test_a_run_of_another_task_is_told(expect_exit, run):
     path = run / "facts.json"
-    path.write_text(path.read_text().replace('"classify"', '"tag"'))
-    expect_exit("predict", run, "a film", says=("facts.json", '"tag"'))
+    path.write_text(path.read_text().replace('"classify"', '"weave"'))
+    expect_exit("predict", run, "a film", says=("facts.json", '"weave"'))
     path = run / "config.yaml"
-    path.write_text(path.read_text().replace("kind: classify", "kind: tag"))
-    expect_exit("predict", run, "a film", says=("config.yaml", '"tag"', "classify"), why=False)
+    path.write_text(path.read_text().replace("kind: classify", "kind: weave"))
+    expect_exit("predict", run, "a film", says=("config.yaml", '"weave"', "classify"), why=False)
 
 
 # Resuming ---------------------------------------------------------------------------------------------------

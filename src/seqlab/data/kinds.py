@@ -47,6 +47,8 @@ def _beginning(name: str) -> tuple[list[str], list[list[str]]]:
     source = find([name])[0]
     if source.format == "folder":
         return [held_by(source.path), "label"], []
+    if not source.path.is_file():  # a pipe gives its lines only once
+        return [], []
     if source.name.endswith(".npz"):
         with zipfile.ZipFile(source.path) as archive:
             return [one.removesuffix(".npy") for one in archive.namelist()], []
