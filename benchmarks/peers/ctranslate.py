@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import torch
 
 from seqlab.data.tokenizers import EOS, UNK
 
@@ -34,9 +35,12 @@ def convert(model: Any, folder: Path, kind: str) -> Path:
 def translator(folder: Path, kind: str, workers: int) -> Any:
     import ctranslate2
 
-    return ctranslate2.Translator(
+    threads = torch.get_num_threads()
+    made = ctranslate2.Translator(
         str(folder), device="cpu", compute_type=kind, inter_threads=workers, intra_threads=1
     )
+    torch.set_num_threads(threads)  # which it sets to one for the whole process, its rivals too
+    return made
 
 
 def writer(translator: Any, sources: Sequence[np.ndarray], rows: int, length: int) -> Callable[[int], int]:
