@@ -13,8 +13,9 @@ from typing import Any
 import torch
 
 from seqlab.folder import METRICS, SCORES
-from seqlab.labs.lab import Line, Panel, ResultTable, Spread
+from seqlab.labs.lab import ResultTable, Spread
 from seqlab.labs.options import GRAMS_AT_ONCE, LETTERS, READING, LabOptions, write_jsonl
+from seqlab.labs.picture import Line, Panel
 from seqlab.labs.trials import Trial, train_all
 from seqlab.report.evaluate import duration
 from seqlab.training.progress import Progress

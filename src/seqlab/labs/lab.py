@@ -4,13 +4,12 @@ verdict."""
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 import math
 import shutil
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -20,6 +19,7 @@ from typing import Any
 from seqlab.errors import Stopped, UserError
 from seqlab.files import write_json, write_text
 from seqlab.folder import CONFIG, SCORES, refuse_taken
+from seqlab.labs.picture import Drawing, draw, simple_chart
 from seqlab.report import chart, html
 from seqlab.report.evaluate import aligned
 from seqlab.session import resume, train_anew
@@ -27,7 +27,6 @@ from seqlab.settings import TrainRequest
 from seqlab.training.progress import Progress
 
 LAB, TABLE, PICTURE, PAGE = "lab.json", "table.json", "picture.png", "index.html"
-COLOURS = ("#2563b8", "#d9630b", "#12805c", "#7b4bb7", "#8a6d00", "#5d6470")
 T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 """What leaves 2.5 % of Student's t above it, for 1 to 10 degrees of freedom."""
 
@@ -55,26 +54,6 @@ class ResultTable:
 
 
 @dataclass(frozen=True)
-class Line:
-    """Means over seeds, and how far the seeds lie apart (one standard deviation)."""
-
-    name: str
-    xs: Sequence[float]
-    means: Sequence[float]
-    spreads: Sequence[float]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One chart of the picture."""
-
-    title: str
-    across: str
-    up: str
-    lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What a lab found out, and where it is written."""
 
@@ -84,7 +63,7 @@ class Outcome:
     verdict: str
     tables: tuple[ResultTable, ...]
     """The first is the one to print."""
-    panels: tuple[Panel, ...]
+    panels: tuple[Drawing, ...]
     notes: tuple[str, ...]
     """What was done, and what it can't tell."""
     numbers: Mapping[str, Any]
@@ -126,14 +105,7 @@ class Outcome:
                 f' src="data:image/png;base64,{coded}">'
             )
         else:
-            picture = "".join(
-                chart.line_chart(
-                    panel.title,
-                    [chart.Curve(line.name, line.xs, line.means) for line in panel.lines],
-                    panel.across,
-                )
-                for panel in self.panels
-            )
+            picture = "".join(simple_chart(panel) for panel in self.panels)
         body = [
             f"<h1>{escape(self.title)}</h1>",
             *(f"<p>{escape(part)}</p>" for part in self.verdict.split("\n")),
@@ -141,32 +113,6 @@ class Outcome:
         body += [f'<div class="card">{picture}</div>', *(table.html() for table in self.tables)]
         body += ["<h2>Notes</h2><ul>", *(f"<li>{escape(note)}</li>" for note in self.notes), "</ul>"]
         return html.page(self.title, "\n".join(body), chart.CSS)
-
-
-def draw(panels: Sequence[Panel], path: Path) -> bool:
-    """The panels side by side, means as lines and spreads as bands; False without matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        return False
-    figure = Figure(
-        figsize=(max(6.0, 4.6 * len(panels)), 3.8), dpi=120, layout="constrained", facecolor="white"
-    )
-    for axes, panel in zip(
-        figure.subplots(1, len(panels), sharey=True, squeeze=False)[0], panels, strict=True
-    ):
-        for line, colour in zip(panel.lines, itertools.cycle(COLOURS), strict=False):
-            pairs = list(zip(line.means, line.spreads, strict=True))
-            low, high = [mean - spread for mean, spread in pairs], [mean + spread for mean, spread in pairs]
-            axes.fill_between(line.xs, low, high, color=colour, alpha=0.15, linewidth=0)
-            axes.plot(line.xs, line.means, color=colour, marker="o", markersize=3, label=line.name)
-        axes.set(title=panel.title, xlabel=panel.across)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
-        axes.xaxis.get_major_locator().set_params(integer=True)
-    figure.axes[0].set_ylabel(panels[0].up)
-    figure.savefig(path)
-    return True
 
 
 # Where it works ---------------------------------------------------------------------------------------------
