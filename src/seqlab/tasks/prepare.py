@@ -173,12 +173,16 @@ class Files:
             for path in source.paths
         ]
 
-    def rows(self, split: str) -> Iterator[Cells]:
-        """The rows of a split as they were read, joined to examples."""
+    def rows_read(self, split: str) -> Iterator[Cells]:
+        """The rows of a split as they were read."""
         if split in self.kept:
             chosen = self.parts["train"] if split == "train" and not self.parts["train"].all() else None
-            return self.lead.gathered(self.kept[split].rows(chosen))
-        return self.lead.gathered(self.kept["train"].rows(self.parts[split]))
+            return self.kept[split].rows(chosen)
+        return self.kept["train"].rows(self.parts[split])
+
+    def rows(self, split: str) -> Iterator[Cells]:
+        """The rows of a split, joined to examples."""
+        return self.lead.gathered(self.rows_read(split))
 
     def prepare(self, data: DataConfig, model: ModelConfig, decode: DecodeConfig) -> Prepared:
         """Learn what the training rows tell and write the stores, or find both ready from an earlier run."""
@@ -219,7 +223,7 @@ class Files:
                 shutil.rmtree(saved)
         with folder_beside(saved) as beside:
             for field in self.fields:
-                field.learn(partial(self.rows, "train"), learnt, beside)
+                field.learn(partial(self.rows_read, "train"), learnt, beside)
 
     def _write(self, split: str, writer: StoreWriter) -> None:
         encode_rows(writer, self.fields, self.rows(split), self.lead.chunk, keep=split != "train")
