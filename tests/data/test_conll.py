@@ -49,6 +49,23 @@ def test_columns_comments_blank_lines_and_documents(tmp_path):
     assert [(row.place.line, row.cells[conll.LINES]) for row in found.rows()] == [(3, "3 4"), (8, "8 9 10")]
 
 
+def test_a_comment_is_no_token_where_columns_stand_between_tabs(tmp_path):
+    """ "# newdoc" has two words, as many as there are columns, but no tab."""
+    text = "# newdoc\nJohn\tB-PER\n\n# newdoc\n# text = in Paris\n#\tO\nin\tO\nParis\tB-LOC\n\n# end"
+    assert rows(table(tmp_path, text)) == [(["John"], ["B-PER"]), (["#", "in", "Paris"], ["O", "O", "B-LOC"])]
+    spaces = "# SYM\nJohn NNP\n\n# SYM\n"
+    assert rows(table(tmp_path, spaces, "b.conll")) == [(["#", "John"], ["SYM", "NNP"]), (["#"], ["SYM"])]
+
+
+@pytest.mark.parametrize("first", ["-DOCSTART-", "-DOCSTART- O"])
+def test_the_line_of_a_document_may_have_other_columns(tmp_path, first):
+    text = PLAIN.replace("-DOCSTART- -X- O", first).replace("# x\tO\n", "")
+    assert rows(table(tmp_path, text)) == [
+        (["John", "lives"], ["B-PER", "O"]),
+        (["in", "Paris"], ["O", "B-LOC"]),
+    ]
+
+
 @pytest.mark.parametrize("column", ["2", "column2", "COLUMN2"])
 def test_another_column_is_told_by_number_or_name(tmp_path, column):
     found = table(tmp_path, PLAIN.replace("# x\tO\n", ""), columns={"tags": column})
@@ -91,6 +108,7 @@ def test_a_txt_file_with_a_tag_for_each_token_is_read_as_conll(tmp_path):
         ("a X\n\nb Y\nc\nd X\n", 4, "this line has 1 column, but the file has 2"),
         ("a\tX\nNew York\tY\tZ\n", 2, "this line has 3 columns, but the file has 2"),
         ("a\tX\nb\t\n\nc\tX\n", 2, "column column2 of this line is empty"),
+        ("a\tX\n#b\n\nc\tX\n", 2, "this line has 1 column, but the file has 2"),  # a tag is missing
     ],
 )
 def test_a_line_that_is_at_fault_is_told_and_spoils_its_sentence_alone(tmp_path, text, line, told):

@@ -62,17 +62,13 @@ def blocks(lines: Numbered, columns: Sequence[str]) -> Iterator[ConllSentence | 
     numbers: list[int] = []
     rows: list[list[str]] = []
     fault: LineFault | None = None
-    for number, line in lines:
+    for number, line in _without_comments(lines, width, by_id):
         cells = [] if line is None else cells_of(line, width)
         if line is not None and (not cells or cells[0] == DOCUMENT):
             if fault or rows:
                 yield fault or _block(numbers, rows, columns)
             numbers, rows, fault = [], [], None
-        elif (
-            (line is not None and line.startswith("#") and (by_id or len(cells) != width))
-            or fault
-            or (by_id and cells and NO_WORD.fullmatch(cells[0]))
-        ):
+        elif fault or (by_id and cells and NO_WORD.fullmatch(cells[0])):
             continue
         elif wrong := _wrong(cells, columns, line is None):
             fault = LineFault(number, *wrong)
@@ -81,6 +77,26 @@ def blocks(lines: Numbered, columns: Sequence[str]) -> Iterator[ConllSentence | 
             rows.append(cells)
     if fault or rows:
         yield fault or _block(numbers, rows, columns)
+
+
+def _without_comments(lines: Numbered, width: int, by_id: bool) -> Iterator[tuple[int, str | None]]:
+    """The lines without comments: those with # before a sentence, unless they have all columns. Where columns
+    stand between tabs, "# newdoc" has not, and the line after it tells that they do."""
+    tabs = inside = False
+    waiting: list[tuple[int, str | None]] = []
+    for number, line in lines:
+        if line is not None and line.startswith("#") and not inside:
+            if by_id or len(cells_of(line, width)) != width:
+                continue
+            if "\t" not in line:
+                waiting += [] if tabs else [(number, line)]
+                continue
+        tabs = tabs or (line is not None and "\t" in line)
+        yield from [] if tabs else waiting
+        waiting.clear()
+        inside = line is None or not (line.isspace() or line.startswith(DOCUMENT))
+        yield number, line
+    yield from waiting
 
 
 def _block(numbers: list[int], rows: list[list[str]], columns: Sequence[str]) -> ConllSentence:
@@ -136,7 +152,7 @@ def _columns(name: str, lines: Numbered) -> list[str]:
         cells = cells_of(line)
         if match := GIVEN.fullmatch(line.strip()):
             given = match[1].split()
-        elif line.startswith("#") and (len(cells) < 2 or "\t" not in line):
+        elif cells[0] == DOCUMENT or (line.startswith("#") and (len(cells) < 2 or "\t" not in line)):
             continue
         elif given:
             return given
