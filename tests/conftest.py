@@ -7,5 +7,8 @@ install_import_hook(
 )  # an int is a float
 
 import torch  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
+settings.register_profile("busy machines", deadline=None)  # a claim holds however long it takes to check
+settings.load_profile("busy machines")
 torch.set_num_threads(1)
