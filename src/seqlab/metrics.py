@@ -225,22 +225,32 @@ def bootstrap(
     so again and the interval is a point.
     """
     assert len(counts) > 0, "nothing to score"
+    value = float(metric.score(counts.sum(axis=0) if times is None else times @ counts))
+    scores = metric.score(resampled(counts, times, seed=seed, samples=samples))
+    low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
+    return value, min(float(low), value), max(float(high), value)
+
+
+def resampled(
+    counts: Num[np.ndarray, "N K"],
+    times: Int[np.ndarray, " N"] | None = None,
+    *,
+    seed: int = 0,
+    samples: int = 1000,
+) -> Float[np.ndarray, "S K"]:
+    """The sums of the counts of resampled examples, as `bootstrap` draws them."""
     random = np.random.default_rng(seed)
     counts = counts.astype(np.float64)
-    value = float(metric.score(counts.sum(axis=0) if times is None else times @ counts))
     if times is not None:
         drawn = random.multinomial(times.sum(), times / times.sum(), size=samples)
-        sums = drawn @ counts  # samples K
-    else:
-        if len(counts) > GROUPS:
-            starts = np.linspace(0, len(counts), GROUPS, endpoint=False).astype(np.int64)
-            counts = np.add.reduceat(counts[random.permutation(len(counts))], starts)
-        size = len(counts)
-        sums = np.stack(
-            [np.bincount(random.integers(size, size=size), minlength=size) @ counts for _ in range(samples)]
-        )
-    low, high = np.quantile(metric.score(sums), [(1 - level) / 2, (1 + level) / 2])
-    return value, min(float(low), value), max(float(high), value)
+        return np.asarray(drawn @ counts)
+    if len(counts) > GROUPS:
+        starts = np.linspace(0, len(counts), GROUPS, endpoint=False).astype(np.int64)
+        counts = np.add.reduceat(counts[random.permutation(len(counts))], starts)
+    size = len(counts)
+    return np.stack(
+        [np.bincount(random.integers(size, size=size), minlength=size) @ counts for _ in range(samples)]
+    )
 
 
 def share(part: np.ndarray | np.number, whole: np.ndarray | np.number) -> np.ndarray:

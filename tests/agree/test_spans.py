@@ -8,10 +8,11 @@ import warnings
 
 import numpy as np
 import pytest
-from seqeval.metrics import f1_score, precision_score, recall_score
+from seqeval.metrics import classification_report, f1_score, precision_score, recall_score
 from seqeval.metrics.sequence_labeling import get_entities
 
-from seqlab.metrics import Metric
+from seqlab.metrics import Metric, bootstrap
+from seqlab.report.evaluate import score_classes
 from seqlab.span_metrics import AngleError, SpanF1, SpanPrecision, SpanRecall, TagMacroF1, TokenAccuracy
 from seqlab.spans import Scheme, Span, kind_of
 
@@ -93,6 +94,25 @@ def test_counts_of_sentences_add_up():
         assert np.array_equal(metric.count(said, meant), np.concatenate(apart))
     of_types = sum(SpanF1(scheme, type).count(said, meant) for type in scheme.types)
     assert np.array_equal(of_types, SpanF1(scheme).count(said, meant))
+
+
+def test_scores_of_a_type_have_the_interval_of_that_type_alone():
+    """Precision, recall and F1 are those of seqeval's rows of that type; the interval is what `bootstrap`
+    gives where there is no other type."""
+    scheme, draw = Scheme(tags_of("BIO")), random.Random(5)
+    meant = drawn(draw, 60, len(scheme.tags))
+    said = drawn(draw, 0, len(scheme.tags), meant)
+    counts = [SpanF1(scheme, type).count(said, meant) for type in scheme.types]
+    named = [[[scheme.tags[tag] for tag in row] for row in rows] for rows in (meant, said)]
+    theirs = classification_report(*named, output_dict=True)
+    for one, rows in zip(score_classes(scheme.types, counts), counts, strict=True):
+        wanted = theirs[one.label]
+        assert (one.precision, one.recall, one.f1) == pytest.approx(
+            (wanted["precision"], wanted["recall"], wanted["f1-score"]), abs=1e-12
+        )
+        assert one.examples == wanted["support"]
+        assert one.interval == pytest.approx(bootstrap(SpanF1(scheme, one.label), rows)[1:], abs=1e-12)
+        assert one.interval[0] < one.f1 < one.interval[1]
 
 
 def test_spans_do_not_go_on_into_the_next_sentence():

@@ -75,6 +75,10 @@ def test_spans_are_learnt_and_beat_the_commonest_tags(run, data):
     assert scores.metrics["f1"].value > 0.9
     assert {one.label for one in scores.per_class} == {"PER", "LOC"}
     assert sum(one.examples for one in scores.per_class) == 2 * 40
+    assert all(one.interval[0] <= one.f1 <= one.interval[1] for one in scores.per_class)
+    assert (
+        "its 95 % interval" in str(scores) and "its 95 % interval" in (run.folder / "README.md").read_text()
+    )
     assert scores.examples == 40 and list(scores.baselines) == ["commonest tag"]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from jaxtyping import Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Known, near
@@ -21,12 +22,12 @@ from seqlab.fields.numbers import NumbersField
 from seqlab.fields.tags import TagsField
 from seqlab.fields.words import WordsField
 from seqlab.inference import predicted
-from seqlab.metrics import F1, Metric, Precision, Recall, confusion
+from seqlab.metrics import F1, Metric, confusion
 from seqlab.model import Model
 from seqlab.objectives import SquaredError, Surprise
 from seqlab.parts import Batch, Facts, Objective, Output, Places, Reply
 from seqlab.report.attention import Explanation, explain_places
-from seqlab.report.evaluate import ClassScores, Score, Scores
+from seqlab.report.evaluate import ClassScores, Score, Scores, score_classes
 from seqlab.report.words import Example, Piece
 from seqlab.seq import Nested, Seq
 from seqlab.span_metrics import (
@@ -39,6 +40,7 @@ from seqlab.span_metrics import (
     SpanRecall,
     TagMacroF1,
     TokenAccuracy,
+    by_row,
 )
 from seqlab.spans import Span
 
@@ -239,11 +241,14 @@ class PlacesAnswer(Answer, Generic[PlaceField]):
         )
 
     def findings(self, model: Model, store: Store, part: Store, judged: Judged) -> Findings:
-        maps = [
-            self.explain(model, row, self.known.decode)
-            for row in self.words.texts(store, near(store.sizes()))
-        ]
+        rows = self.telling(judged)
+        shown = rows[near(store.sizes()[rows])]
+        maps = [self.explain(model, row, self.known.decode) for row in self.words.texts(store, shown)]
         return Findings(self.worst(store, judged), maps)
+
+    def telling(self, judged: Judged) -> NDArray[np.int64]:
+        """Rows whose answers say something, to be explained."""
+        return np.arange(len(judged.meant))
 
     @abstractmethod
     def worst(self, store: Store, judged: Judged) -> list[Example]:
@@ -312,27 +317,25 @@ class TagsAnswer(PlacesAnswer[TagsField]):
             metrics={metric.name: Score.of(metric, metric.count(said, meant)) for metric in metrics},
             examples=len(meant),
             labels=self.tags,
-            per_class=tuple(self._of_types(said, meant) or self._of_tags(flat_said, flat_meant)),
+            per_class=self._classes(said, meant),
             confusion=matrix,
         )
 
-    def _of_types(self, said: Any, meant: Any) -> list[ClassScores]:
-        found: list[ClassScores] = []
-        if (scheme := self.target.scheme) is None:
-            return found
-        for type in scheme.types:
-            counts = SpanF1(scheme, type).count(said, meant).sum(axis=0)
-            rates = [float(kind(scheme).score(counts)) for kind in (SpanPrecision, SpanRecall, SpanF1)]
-            found.append(_class(type, int(counts[2]), rates))
-        return found
+    def _classes(self, said: Any, meant: Any) -> tuple[ClassScores, ...]:
+        """The scores of each type of span, or of each tag."""
+        if scheme := self.target.scheme:
+            return score_classes(
+                scheme.types, [SpanF1(scheme, type).count(said, meant) for type in scheme.types]
+            )
+        places = range(len(self.tags))
+        return score_classes(self.tags, [by_row(F1(place).count, said, meant) for place in places])
 
-    def _of_tags(self, said: np.ndarray, meant: np.ndarray) -> list[ClassScores]:
-        found = []
-        for number, tag in enumerate(self.tags):
-            counts = F1(number).count(said, meant).sum(axis=0)
-            rates = [float(kind(number).score(counts)) for kind in (Precision, Recall, F1)]
-            found.append(_class(tag, int(counts[2]), rates))
-        return found
+    def telling(self, judged: Judged) -> NDArray[np.int64]:
+        """Those with a span that was said, if there are some."""
+        if (scheme := self.target.scheme) is None:
+            return super().telling(judged)
+        found = np.flatnonzero([bool((scheme.letters[row] > 0).any()) for row in judged.said])
+        return found if len(found) else super().telling(judged)
 
     def worst(self, store: Store, judged: Judged) -> list[Example]:
         """The rows with the most wrong tags."""
@@ -348,11 +351,6 @@ class TagsAnswer(PlacesAnswer[TagsField]):
             pieces = tuple(Piece(*one) for one in zip(words, meant, said, strict=True))
             examples.append(Example(text=" ".join(words), pieces=pieces, score=float(wrong[row])))
         return examples
-
-
-def _class(label: str, examples: int, rates: Sequence[float]) -> ClassScores:
-    precision, recall, f1 = rates
-    return ClassScores(label=label, examples=examples, precision=precision, recall=recall, f1=f1)
 
 
 class NumbersAnswer(PlacesAnswer[NumbersField]):

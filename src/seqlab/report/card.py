@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seqlab.report.evaluate import CLASS_HEADER, Scores, class_rows
+from seqlab.report.evaluate import Scores, class_table
 from seqlab.report.page import Report
 
 
@@ -79,8 +79,9 @@ def _length_markdown(report: Report) -> list[str]:
 def _labels(scores: Scores, most: int = 30) -> list[str]:
     if not scores.per_class or len(scores.per_class) > most:
         return []
-    lines = ["| " + " | ".join(CLASS_HEADER) + " |", "|---" * len(CLASS_HEADER) + "|"]
-    lines += ["| " + " | ".join(_plain(cell) for cell in row) + " |" for row in class_rows(scores.per_class)]
+    header, *rows = class_table(scores.per_class)
+    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
+    lines += ["| " + " | ".join(_plain(cell) for cell in row) + " |" for row in rows]
     return ["\n".join(lines)]
 
 

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from seqlab.report import html
-from seqlab.report.evaluate import CLASS_HEADER, Scores, class_rows
+from seqlab.report.evaluate import Scores, class_table
 
 MOST_CLASSES = 50
 """A confusion matrix is drawn up to so many classes; beyond, only the commonest confusions are listed."""
@@ -73,7 +73,8 @@ def classes_part(scores: Scores) -> str:
     """The scores of each class."""
     if not scores.per_class:
         return ""
-    drawn = html.table(CLASS_HEADER, class_rows(scores.per_class), wide=True)
+    header, *rows = class_table(scores.per_class)
+    drawn = html.table(header, rows, wide=True)
     if len(scores.per_class) > WITH_NUMBERS:
         drawn = f"<details><summary>{len(scores.per_class)} classes</summary>{drawn}</details>"
     return f'<h2>Class by class</h2><div class="card">{drawn}</div>'

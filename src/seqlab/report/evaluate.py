@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Int, Num
 
-from seqlab.metrics import F1, Accuracy, MacroF1, Metric, Precision, Recall, bootstrap, confusion
+from seqlab.metrics import F1, Accuracy, MacroF1, Metric, Precision, Recall, bootstrap, confusion, resampled
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,14 @@ class ClassScores:
     precision: float
     recall: float
     f1: float
+    interval: tuple[float, float] | None = None
+    """That holds the F1 with 95 % confidence, where it was worked out."""
+
+    def to_json(self) -> dict[str, Any]:
+        tree = {"examples": self.examples, "precision": self.precision, "recall": self.recall, "f1": self.f1}
+        return tree | (
+            {} if self.interval is None else {"f1_low": self.interval[0], "f1_high": self.interval[1]}
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,15 +126,7 @@ class Scores:
         if self.labels:
             tree["labels"] = list(self.labels)
         if self.per_class:
-            tree["per_class"] = {
-                one.label: {
-                    "examples": one.examples,
-                    "precision": one.precision,
-                    "recall": one.recall,
-                    "f1": one.f1,
-                }
-                for one in self.per_class
-            }
+            tree["per_class"] = {one.label: one.to_json() for one in self.per_class}
         if self.confusion is not None:
             tree["confusion"] = self.confusion.tolist()
         if self.signatures:
@@ -159,7 +159,7 @@ class Scores:
     def __str__(self) -> str:
         parts = [aligned([self.header, *self.rows()], left=(0, 3))]
         if self.per_class:
-            parts.append(aligned([CLASS_HEADER, *class_rows(self.per_class)]))
+            parts.append(aligned(class_table(self.per_class)))
         if self.signatures:
             parts.append(
                 "\n".join(
@@ -180,7 +180,28 @@ class Scores:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{note}</p>"
 
 
-CLASS_HEADER = ("class", "examples", "precision", "recall", "F1")
+INTERVALS_OF = 50
+"""So many classes at the most have intervals of their own."""
+
+
+def score_classes(labels: Sequence[str], counts: Sequence[Int[np.ndarray, "N 3"]]) -> tuple[ClassScores, ...]:
+    """How well each class was told apart. `counts`: for each of them what was right, said and meant in each
+    example; intervals come from resampled examples, the same ones for all classes."""
+    drawn = resampled(np.concatenate(counts, axis=1)) if len(labels) <= INTERVALS_OF else None
+    found = []
+    for place, (label, rows) in enumerate(zip(labels, counts, strict=True)):
+        total = rows.sum(axis=0)
+        precision, recall, f1 = (float(kind(place).score(total)) for kind in (Precision, Recall, F1))
+        sides = None
+        if drawn is not None:
+            low, high = np.quantile(F1(place).score(drawn[:, 3 * place : 3 * place + 3]), [0.025, 0.975])
+            sides = min(float(low), f1), max(float(high), f1)
+        found.append(
+            ClassScores(
+                label=label, examples=int(total[2]), precision=precision, recall=recall, f1=f1, interval=sides
+            )
+        )
+    return tuple(found)
 
 
 def score_labels(
@@ -300,11 +321,26 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def class_rows(per_class: Sequence[ClassScores]) -> list[tuple[str, ...]]:
-    return [
-        (one.label, f"{one.examples:,}", number(one.precision), number(one.recall), number(one.f1))
+def class_table(per_class: Sequence[ClassScores]) -> list[tuple[str, ...]]:
+    """A header, and a row for each class."""
+    told = any(one.interval for one in per_class)
+    header = ("class", "examples", "precision", "recall", "F1", *(["its 95 % interval"] if told else []))
+    rows = [
+        (
+            one.label,
+            f"{one.examples:,}",
+            number(one.precision),
+            number(one.recall),
+            number(one.f1),
+            *_sides(one),
+        )
         for one in per_class
     ]
+    return [header, *rows]
+
+
+def _sides(one: ClassScores) -> list[str]:
+    return [] if one.interval is None else [" to ".join(map(number, one.interval))]
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
