@@ -107,7 +107,7 @@ def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None
     lows, highs = [bar.low for bar in bars], [bar.high for bar in bars]
     marks = ticks(*(whole or (min(0.0, *lows), max(highs))))
     start, end = marks[0], marks[-1]
-    left, row = 126, 30
+    left, row = max(126, 20 + 7 * max(len(bar.name) for bar in bars)), 30  # about 7 for a letter
     height = TOP + row * len(bars) + 26
 
     def at(value: float) -> float:

@@ -221,7 +221,7 @@ def _score_html(everyone: Mapping[str, Scores], does: Mapping[str, str]) -> str:
 
 
 def _bar(name: str, score: Score, strong: bool) -> chart.Bar:
-    return chart.Bar(html.shortened(name, 16), score.value, score.low, score.high, strong, score.shown)
+    return chart.Bar(html.shortened(name, 24), score.value, score.low, score.high, strong, score.shown)
 
 
 def _kept_validation(metrics: Sequence[Mapping[str, Any]], key: str, sign: float) -> Mapping[str, Any]:
