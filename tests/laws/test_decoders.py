@@ -1,11 +1,16 @@
 """What holds for every decoder, with a memory of many slots, of one, or of none."""
 
+from collections import Counter
+
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.testing import assert_close
+from torch.utils._pytree import tree_leaves
 from variants import LANGUAGE, SYMBOLS, WIDTH, WRITERS, attending, causal, small, vectors, weighted_sum
 
+from seqlab.decoders import Attending, MemoryAttention
 from seqlab.encoders import Conv, Gru, Lstm, Rnn, Stack, Transformer
 from seqlab.outputs import GaussianReply
 from seqlab.parts import Attends, Decoder, DecoderConfig, Numbers, Reply, State, record
@@ -212,3 +217,70 @@ def test_the_formula_counts_every_parameter(name, slots):
     assert sum(cost.parameters for cost in decoder.costs(20)) == sum(
         tensor.numel() for tensor in decoder.parameters()
     )
+
+
+# Steps ------------------------------------------------------------------------------------------------------
+
+
+class Uses(TorchFunctionMode):
+    """How often each parameter is computed with, one after the other: once for each call, and in a recurrent
+    layer once for each position of the call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[int] = Counter()
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        recurrent = function.__name__ in ("lstm", "gru", "rnn_tanh", "rnn_relu")
+        used = {id(one) for one in tree_leaves((args, kwargs)) if isinstance(one, nn.Parameter)}
+        if function.__name__ not in ("__get__", "new_zeros"):  # asks for its shape or kind, not its numbers
+            self.counts.update({one: args[0].shape[1] if recurrent else 1 for one in used})
+        return result
+
+
+def steps_taken(decoder: Decoder, fed: Tensor, read: Seq | None) -> dict[str, int]:
+    """By the name of a cost, the turns that teacher forcing really takes, for what has parameters or looks at
+    the memory."""
+    looks = [0]
+    for module in decoder.modules():
+        if isinstance(module, MemoryAttention):
+            module.register_forward_hook(lambda *_: looks.__setitem__(0, looks[0] + 1))
+    with Uses() as reading:
+        states, _ = decoder.advance(fed, decoder.start(read, len(fed)))
+    with Uses() as saying:
+        decoder.answer(states.flatten(0, 1)).scores.sum()
+    found = {"look": looks[0]}
+    for cost in decoder.costs(fed.shape[1]):
+        uses = saying if cost.name.split(".")[0] in ("vocabulary", "numbers") else reading
+        names = cost.name.replace("norms", "feed_forward_norm")
+        own = [uses.counts[id(one)] for name, one in decoder.named_parameters() if name.startswith(names)]
+        if own and cost.name != "look":
+            found[cost.name] = max(own)
+    return found
+
+
+@EVERY
+def test_steps_are_the_turns_that_the_code_takes(name, slots):
+    decoder, fed = build(name, slots), feed(name)
+    taken = steps_taken(decoder, fed, memory(slots))
+    told = {cost.name: cost.sequential_steps for cost in decoder.costs(12)}
+    assert {one: told.get(one, 0) for one in taken} == taken
+    assert {cost.name for cost in decoder.costs(12) if cost.parameters} <= set(taken)
+
+
+@pytest.mark.parametrize(
+    ("how", "body", "look", "combine"),
+    [
+        ({"attend": "none"}, 12, None, 1),
+        ({"attend": "late"}, 12, 1, 1),
+        ({"attend": "late", "feeding": True}, 12, 12, 12),
+        ({"attend": "early"}, 11, 11, 12),  # the first word comes from h[0]: SPEC R9
+    ],
+)
+def test_a_loop_takes_a_step_for_each_turn_in_all_its_parts(how, body, look, combine):
+    """Counted by hand for 12 ids."""
+    costs = Attending(width=6, body=Gru(width=5), **how).build(WIDTH, SYMBOLS).costs(12)
+    steps = {cost.name: cost.sequential_steps for cost in costs}
+    assert (steps["body.ahead.0"], steps.get("look"), steps["combine"]) == (body, look, combine)
+    assert steps["embedding"] == steps["vocabulary"] == steps["bridge"] == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -270,10 +270,16 @@ class AttendingDecoder(WritingDecoder):
         return answers
 
     def costs(self, length: int) -> list[Cost]:
+        """Steps are those of teacher forcing: what stands in the loop takes one for each turn."""
         embedding, *answer = self.answer_costs(length)
-        costs = [embedding, *(cost.below("body") for cost in self.body.costs(length))]
-        if self.bridge is not None:
-            costs.append(linear_cost("bridge", self.bridge, 1))
-        if self.look is not None:
-            costs.append(self.look.cost(length))
-        return [*costs, linear_cost("combine", self.combine, length), *answer]
+        body = [cost.below("body") for cost in self.body.costs(length)]
+        bridge = [] if self.bridge is None else [linear_cost("bridge", self.bridge, 1)]
+        look = [] if self.look is None else [self.look.cost(length)]
+        combine = linear_cost("combine", self.combine, length)
+        if self.loops:
+            turns = length - (
+                self.attend == "early" and not isinstance(self.written, Numbers)
+            )  # h[0] is there
+            body, look = ([replace(cost, sequential_steps=turns) for cost in part] for part in (body, look))
+            combine = replace(combine, sequential_steps=length)
+        return [embedding, *body, *bridge, *look, combine, *answer]
