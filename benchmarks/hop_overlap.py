@@ -1,10 +1,11 @@
 """What the penalty does to structured attention (SPEC A5): overlap between hops and accuracy, with and
 without it.
 
-The overlap is the mean off-diagonal entry of AAᵀ over the test rows: 1 when all hops look at the same word, 0
-when no two hops look at the same one.
+Overlap is told twice, as the mean over pairs of hops and test rows. Products: the off-diagonal entries of
+G = AAᵀ, 1 when all hops look at one word alone, and small for flat hops although they are all alike. Cosine:
+g_ij / √(g_ii g_jj), 1 when all hops are alike, 0 when no two look at the same word.
 
-    python benchmarks/hop_overlap.py [minutes a run] [seeds]
+    python benchmarks/hop_overlap.py [steps a run] [seeds]
 """
 
 from __future__ import annotations
@@ -16,33 +17,38 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import torch
 
 import seqlab
+from seqlab.answers.row import row_batch
 from seqlab.data.batches import in_order
+from seqlab.data.store import Store
+from seqlab.inference import by_row, predicted
+from seqlab.outputs import hop_cosine, hop_products
+from seqlab.parts import Batch, Output
 from seqlab.run import Run
-from seqlab.tasks import classify
 
 DATA = Path(os.environ.get("SEQLAB_DATA", "../shared/data")) / "ag_news"
 
 
-@torch.no_grad()
-def overlap(run: Run, texts: list[str]) -> float:
-    """The mean off-diagonal of AAᵀ, over pairs of hops and rows."""
-    fields = run.reading.encode(texts).fields
-    found = []
-    for rows in in_order(classify.sizes(fields), 16_384):
-        weights = run.model(classify.make_batch(fields, None, rows)).pooled.weights  # B R T
-        products = weights @ weights.transpose(1, 2)  # B R R
-        hops = weights.shape[1]
-        apart = ~torch.eye(hops, dtype=torch.bool)
-        found.append(products[:, apart].mean(dim=1).numpy())
-    return float(np.concatenate(found).mean())
+def overlap(run: Run, test: str) -> list[float]:
+    """Products and cosine, the means over rows."""
+    texts = [row.cells["text"] for row in run.rows(test, labelled=True)]
+    store: Store = run.answer.read(texts)
+    names = run.answer.reads.names
+
+    def wanted(output: Output, batch: Batch) -> np.ndarray:
+        assert output.pooled is not None and output.pooled.weights is not None
+        weights = output.pooled.weights
+        return np.stack([hop_products(weights).cpu().numpy(), hop_cosine(weights).cpu().numpy()], axis=1)
+
+    groups = in_order(store.sizes(), 16_384)
+    found = by_row(predicted(run.model, groups, lambda rows: row_batch(store, names, rows), wanted))
+    return [float(one) for one in found.mean(axis=0)]
 
 
-def main(minutes: float, seeds: int) -> None:
+def main(steps: int, seeds: int) -> None:
     test = str(DATA / "test.tsv.gz")
-    table: dict[float, list[tuple[float, float]]] = {}
+    table: dict[float, list[list[float]]] = {}
     folder = Path(tempfile.mkdtemp())
     for seed in range(seeds):
         for penalty in (0.0, None):
@@ -52,28 +58,25 @@ def main(minutes: float, seeds: int) -> None:
                 str(DATA / "train.tsv.gz"),
                 valid=str(DATA / "val.tsv.gz"),
                 model="self-attentive",
-                minutes=minutes,
+                steps=steps,
                 seed=seed,
                 out=folder / f"{seed}-{penalty}",
                 settings=settings,
                 quiet=True,
             )
-            texts = [row.cells["text"] for row in run.rows(test, labelled=True)]
-            accuracy = run.evaluate(test).metrics["accuracy"].value
-            shared = overlap(run, texts)
-            table.setdefault(run.task.penalty, []).append((shared, accuracy))
-            print(
-                f"seed {seed}, penalty {run.task.penalty:g}: overlap {shared:.4f}, accuracy {accuracy:.4f}",
-                flush=True,
-            )
+            row = [*overlap(run, test), run.evaluate(test).metrics["accuracy"].value]
+            table.setdefault(run.task.penalty, []).append(row)
+            told = "products {:.4f}, cosine {:.4f}, accuracy {:.4f}".format(*row)
+            print(f"seed {seed}, penalty {run.task.penalty:g}: {told}", flush=True)
     for penalty, rows in table.items():
-        means = [statistics.mean(column) for column in zip(*rows, strict=True)]
-        spreads = [statistics.stdev(column) if len(rows) > 1 else 0.0 for column in zip(*rows, strict=True)]
-        print(
-            f"penalty {penalty:g}: overlap {means[0]:.4f} ± {spreads[0]:.4f}, accuracy {means[1]:.4f} ±"
-            f" {spreads[1]:.4f}"
+        columns = list(zip(*rows, strict=True))
+        spreads = [statistics.stdev(column) if len(rows) > 1 else 0.0 for column in columns]
+        told = (
+            f"{name} {statistics.mean(column):.4f} ± {spread:.4f}"
+            for name, column, spread in zip(("products", "cosine", "accuracy"), columns, spreads, strict=True)
         )
+        print(f"penalty {penalty:g}, {steps} steps: {', '.join(told)}")
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 1.5, int(sys.argv[2]) if len(sys.argv) > 2 else 3)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 600, int(sys.argv[2]) if len(sys.argv) > 2 else 3)

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from seqlab.model import ModelConfig
+from seqlab.objectives import CrossEntropy
 from seqlab.outputs import (
     Attention,
     First,
@@ -16,10 +18,14 @@ from seqlab.outputs import (
     MeanMax,
     Pair,
     Structured,
+    hop_cosine,
+    hop_products,
     kl_penalty,
     overlap_penalty,
 )
+from seqlab.parts import Batch, Output, Pooled, Reply
 from seqlab.seq import Seq
+from seqlab.tasks.classify import Classify
 
 X = Seq(
     torch.tensor([[[1.0, -4], [3, -2], [9, 9]], [[2, 0], [0, 6], [4, 3]]]),
@@ -96,9 +102,41 @@ def test_the_overlap_penalty_is_zero_for_hops_apart_and_r_r_minus_one_for_hops_a
     assert overlap_penalty(torch.cat([apart, alike])).tolist() == [0, hops * (hops - 1)]
 
 
+def test_overlap_of_hops_is_told_by_products_and_by_cosine():
+    """Hand calculation. Alike and sharp: both 1. Apart: both 0. Alike and flat over 8 positions: products are
+    8 · 1/64 = 1/8, but the cosine is 1. (1/2, 1/2, 0) and (0, 1/2, 1/2): 1/4 over √(1/2 · 1/2)."""
+    eye, flat = torch.eye(8), torch.full((3, 8), 1 / 8)
+    rows = torch.stack([eye[[2, 2, 2]], eye[:3], flat])
+    assert_close(hop_products(rows), torch.tensor([1.0, 0, 1 / 8]))
+    assert_close(hop_cosine(rows), torch.tensor([1.0, 0, 1]))
+    half = torch.tensor([[[0.5, 0.5, 0], [0, 0.5, 0.5]]])
+    assert_close(torch.cat([hop_products(half), hop_cosine(half)]), torch.tensor([0.25, 0.5]))
+    assert [float(told(flat[None, :1])) for told in (hop_products, hop_cosine)] == [0, 0]  # one hop
+
+
 def test_the_kl_penalty_is_minus_the_mean_divergence_between_hops():
     weights = torch.tensor([[[0.5, 0.5, 0], [0.25, 0.75, 0]], [[0.5, 0.5, 0], [0.5, 0.5, 0]]])
     there = 0.5 * math.log(0.5 / 0.25) + 0.5 * math.log(0.5 / 0.75)
     back = 0.25 * math.log(0.25 / 0.5) + 0.75 * math.log(0.75 / 0.5)
     assert_close(kl_penalty(weights), torch.tensor([-(there + back) / 2, 0.0]))
     assert kl_penalty(weights[:, :1]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("kind, value", [("overlap", 2 * 0.25**2 + 2 * 0.5**2), ("kl", 0.0)])
+def test_a_task_adds_its_penalty_to_the_loss_with_its_weight(kind, value):
+    """Two rows by hand. (1/2 1/2 0) and (0 1/2 1/2): g_11 = g_22 = 1/2 and g_12 = 1/4, so ‖G − I‖² is
+    2 · (1/2)² + 2 · (1/4)². Two hops on two positions: 0."""
+    weights = torch.tensor([[[0.5, 0.5, 0], [0, 0.5, 0.5]], [[1.0, 0, 0], [0, 1, 0]]])
+    model = ModelConfig(pool=Structured(hops=2))
+    (one, first), (share, second) = Classify(penalty=0.3, penalty_kind=kind).objectives(model)
+    assert (one, type(first), share) == (1.0, CrossEntropy, 0.3)
+    output = Output({"row": Reply(torch.zeros(2, 2))}, pooled=Pooled(torch.zeros(2, 4), weights))
+    term = second(output, Batch({}, torch.arange(2), {"row": torch.tensor([0, 1])}))
+    assert term.count == 2
+    if kind == "overlap":
+        assert_close(term.total, torch.tensor(value))
+    else:  # each of the two pairs of a row has one position that the other hop leaves out: 1e-8 there
+        least = math.log(1e-8)
+        flat = (0.5 * math.log(0.5) + 0.5 * least) - math.log(0.5)
+        assert_close(term.total, torch.tensor(flat + least))
+    assert len(Classify().objectives(model)) == 1

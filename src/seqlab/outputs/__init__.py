@@ -21,6 +21,8 @@ from seqlab.outputs.pools import (
     PairPool,
     Structured,
     StructuredPool,
+    hop_cosine,
+    hop_products,
     kl_penalty,
     overlap_penalty,
 )
@@ -56,6 +58,8 @@ __all__ = [
     "StructuredPool",
     "Vocabulary",
     "VocabularyHead",
+    "hop_cosine",
+    "hop_products",
     "kl_penalty",
     "overlap_penalty",
 ]

@@ -285,6 +285,26 @@ def overlap_penalty(weights: Float[Tensor, "B R T"]) -> Float[Tensor, " B"]:
     return (overlap - torch.eye(weights.shape[1], device=weights.device)).square().sum(dim=(1, 2))
 
 
+def hop_products(weights: Float[Tensor, "B R T"]) -> Float[Tensor, " B"]:
+    """The mean off-diagonal entry of G = A Aᵀ: 1 when all hops look at one and the same position, 0 when no
+    two share one. It is small, too, where all hops are alike but flat: 1/T for uniform ones."""
+    return _mean_apart(weights @ weights.transpose(1, 2))
+
+
+def hop_cosine(weights: Float[Tensor, "B R T"]) -> Float[Tensor, " B"]:
+    """The mean cosine between two hops, g_ij / √(g_ii g_jj) with G = A Aᵀ: 1 when all hops are alike, however
+    flat they are, 0 when no two share a position."""
+    unit = weights / weights.norm(dim=2, keepdim=True).clamp(min=1e-12)
+    return _mean_apart(unit @ unit.transpose(1, 2))
+
+
+def _mean_apart(products: Float[Tensor, "B R R"]) -> Float[Tensor, " B"]:
+    """The mean over pairs of two different hops; 0 where there is one hop."""
+    hops = products.shape[1]
+    own = products.diagonal(dim1=1, dim2=2).sum(dim=1)
+    return (products.sum(dim=(1, 2)) - own) / max(hops * (hops - 1), 1)
+
+
 def kl_penalty(weights: Float[Tensor, "B R T"]) -> Float[Tensor, " B"]:
     """Minus the mean KL divergence between two hops of a row: 0 when all hops are the same, lower the more
     they differ.
