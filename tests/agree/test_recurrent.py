@@ -1,4 +1,4 @@
-"""Our recurrent encoders against torch's on packed sequences, and R1's worked numbers."""
+"""Our recurrent encoders against torch's on packed sequences, R1's worked numbers, R10's mix of layers."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from seqlab.encoders import Gru, Lstm, Rnn
+from seqlab.encoders import BothWays, Gru, Lstm, Rnn
 from seqlab.outputs import Linear
 from seqlab.seq import Seq, mask_of
 
@@ -93,3 +93,26 @@ def test_an_lstm_starts_with_open_forget_gates_and_orthogonal_states():
     assert (cell.bias_ih_l0 + cell.bias_hh_l0).tolist() == [0] * 4 + [1] * 4 + [0] * 8
     for gate in cell.weight_hh_l0.split(4):
         assert_close(gate @ gate.T, torch.eye(4))
+
+
+@pytest.mark.parametrize("width", [5, 3])
+def test_elmos_mix_is_a_softmax_of_learned_weights_times_a_learned_scale(width):
+    """R10: γ Σ_l s_l h_l with s = softmax(w). Where states are as wide as the input, [x ; x] is a layer, too.
+    A layer of a stack is one cell that reads the layer below in its own direction."""
+    torch.manual_seed(0)
+    encoder = BothWays(body=Lstm(width=width, layers=2), mix=True).build(5)
+    drawn = torch.tensor([0.3, -1.2, 2.0])[: 3 if width == 5 else 2]
+    encoder.weights.data.copy_(drawn)
+    encoder.scale.data.fill_(1.7)
+    x = torch.randn(1, 6, 5)
+    layers = [torch.cat([x, x], dim=-1)] if width == 5 else []
+    forward, backward = x, x.flip(1)
+    for ahead, back in zip(encoder.ahead, encoder.back, strict=True):
+        forward, backward = ahead.ahead[0](forward)[0], back.ahead[0](backward)[0]
+        layers.append(torch.cat([forward, backward.flip(1)], dim=-1))
+    shares = drawn.exp() / drawn.exp().sum()
+    expected = 1.7 * sum(share * layer for share, layer in zip(shares, layers, strict=True))
+    states = encoder(Seq(x, torch.ones(1, 6, dtype=torch.bool)))
+    assert_close(states.values, expected)
+    ends = torch.cat([expected[:, -1, :width], expected[:, 0, width:]], dim=-1)
+    assert_close(states.summary, ends)

@@ -257,6 +257,46 @@ def test_autograd_is_the_explicit_sum_of_backpropagation_through_time():
     assert_close(cell.weight_hh_l0.grad.item(), explicit)
 
 
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_the_explicit_sum_with_matrices_is_autograd(activation):
+    """R7 for three units, by every entry of every parameter w of h_t = f(V h_{t-1} + U x_t + b + c):
+    dh_t/dw = Σ_{i≤t} (Π_{i<j≤t} J_j) ∂f_i/∂w with J_j = diag(f'_j) V, and L = (1/T) Σ g_t · h_t."""
+    torch.manual_seed(0)
+    width, inputs, length = 3, 2, 5
+    encoder = Rnn(width=width, activation=activation).build(inputs).double()
+    (cell,) = encoder.ahead
+    for tensor in cell.parameters():
+        nn.init.normal_(tensor, std=0.7)
+    x, g = torch.randn(length, inputs).double(), torch.randn(length, width).double()
+    states, _ = encoder.extend(x.unsqueeze(0), encoder.begin(1))
+    ((states[0] * g).sum() / length).backward()
+
+    f = {"relu": torch.relu, "tanh": torch.tanh}[activation]
+    slope = {"relu": lambda h: (h > 0).double(), "tanh": lambda h: 1 - h**2}[activation]
+    v, u = cell.weight_hh_l0.detach(), cell.weight_ih_l0.detach()
+    b = (cell.bias_ih_l0 + cell.bias_hh_l0).detach()
+    hidden = [torch.zeros(width).double()]
+    for step in range(length):
+        hidden.append(f(v @ hidden[-1] + u @ x[step] + b))
+
+    def direct(i, what):
+        """∂f_i/∂w with h_{i-1} held fast (D, then the shape of w)."""
+        diagonal = torch.diag(slope(hidden[i]))
+        beside = {"weight_hh_l0": hidden[i - 1], "weight_ih_l0": x[i - 1]}.get(what)
+        return diagonal if beside is None else diagonal.unsqueeze(-1) * beside
+
+    for name, tensor in cell.named_parameters():
+        total = torch.zeros_like(tensor)
+        for t in range(1, length + 1):
+            for i in range(1, t + 1):
+                product = torch.eye(width).double()
+                for j in range(i + 1, t + 1):  # the later ones stand to the left
+                    product = torch.diag(slope(hidden[j])) @ v @ product
+                total += torch.tensordot(g[t - 1] @ product, direct(i, name), dims=1) / length
+        assert_close(tensor.grad, total)
+        assert tensor.grad.abs().max() > 1e-3  # there is something to compare
+
+
 def test_a_carried_state_goes_on_but_lets_no_gradient_back():
     encoder = Lstm(width=3).build(2)
     first, second = torch.randn(2, 4, 2, requires_grad=True), torch.randn(2, 4, 2)

@@ -18,8 +18,11 @@ from torch import nn
 import seqlab as seqlab_package
 from seqlab.data.batches import Plan
 from seqlab.errors import MachineError
+from seqlab.model import ModelConfig
+from seqlab.outputs import Structured
 from seqlab.parts import Batch, Objective, Output, Reply, State, Term
 from seqlab.seq import Seq
+from seqlab.tasks.classify import Classify
 from seqlab.training import budget as budget_module
 from seqlab.training import loop as loop_module
 from seqlab.training.budget import Budget
@@ -68,7 +71,17 @@ def load(rows: np.ndarray, chance: tuple[int, int] = (0, 0)) -> Batch:
 
 
 def trainer(
-    folder, config=None, *, objective=None, validate=None, batch=16, steps=20, budget=None, **more
+    folder,
+    config=None,
+    *,
+    model=None,
+    objective=None,
+    objectives=None,
+    validate=None,
+    batch=16,
+    steps=20,
+    budget=None,
+    **more,
 ) -> Training:
     torch.manual_seed(0)
     config = config or TrainConfig(
@@ -76,8 +89,8 @@ def trainer(
     )
     score = validate or (lambda model: Validation(0.0, 1.0, {"valid_loss": 1.0}))
     return Training(
-        Line(),
-        [(1.0, objective or Error())],
+        model or Line(),
+        objectives or [(1.0, objective or Error())],
         config,
         Plan(np.ones(ROWS, np.int64), batch, seed=0),
         load,
@@ -156,6 +169,56 @@ def test_sgd_moves_weights_against_their_gradient_and_pulls_matrices_to_zero(tmp
     ]
     training.take_step()
     torch.testing.assert_close(list(training.model.parameters()), wanted)
+
+
+class Hops(nn.Module):
+    """Structured attention over four vectors of each row, and two classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = Structured(hops=2, hidden=4).build(FEATURES)
+        self.head = nn.Linear(2 * FEATURES, 2)
+
+    def forward(self, batch: Batch, carried: State | None = None) -> Output:
+        pooled = self.pool(batch.inputs["features"])
+        return Output({"row": Reply(self.head(pooled.vector))}, pooled=pooled)
+
+
+def hop_rows(rows: np.ndarray, chance: tuple[int, int] = (0, 0)) -> Batch:
+    generator = torch.Generator().manual_seed(5)
+    values = torch.randn(ROWS, 4, FEATURES, generator=generator)[rows]
+    target = {"row": torch.from_numpy(rows % 2)}
+    features = Seq(values, torch.ones(values.shape[:2], dtype=torch.bool))
+    return Batch({"features": features}, torch.from_numpy(rows), target)
+
+
+@pytest.mark.parametrize("parts", [[16], [11, 5]])
+@pytest.mark.parametrize("penalty", [0.0, 0.7])
+def test_a_step_goes_down_the_cross_entropy_and_the_penalty_on_hops(parts, penalty, tmp_path, monkeypatch):
+    """w ← w − rate · the gradient of mean cross-entropy + penalty · mean ‖AAᵀ − I‖², written out for the rows
+    of the whole batch, whatever its parts."""
+    torch.manual_seed(0)
+    objectives = Classify(penalty=penalty).objectives(ModelConfig(pool=Structured(hops=2)))
+    config = {"optimiser": "sgd", "rate": 0.5, "weight_decay": 0.0, "warmup": 0.0, "clip": 1e9}
+    training = trainer(tmp_path, accumulate=len(parts), **config, model=Hops(), objectives=objectives)
+    training.load = hop_rows
+    rows = np.split(np.arange(16), np.cumsum(parts)[:-1])
+    monkeypatch.setattr(training, "next_rows", lambda count: iter([(0, part) for part in rows]))
+
+    model, batch = training.model, hop_rows(np.arange(16))
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    states = batch.inputs["features"].values
+    loss = torch.zeros(())
+    for row in range(16):
+        inner = torch.tanh(states[row] @ model.pool.hidden.weight.T)
+        a = (inner @ model.pool.score.weight.T).softmax(dim=0).T  # hops by positions
+        shares = model.head((a @ states[row]).flatten()).softmax(dim=0)
+        distance = (a @ a.T - torch.eye(2)).square().sum()
+        loss = loss - shares[row % 2].log() / 16 + penalty * distance / 16
+    slopes = torch.autograd.grad(loss, list(model.parameters()))
+    wanted = [tensor - 0.5 * slope for tensor, slope in zip(before, slopes, strict=True)]
+    training.take_step()
+    torch.testing.assert_close([tensor.detach() for tensor in model.parameters()], wanted)
 
 
 def test_an_sgd_run_that_was_stopped_goes_on_bit_for_bit(tmp_path):
