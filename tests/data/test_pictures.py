@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import struct
+import warnings
 import zipfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +21,9 @@ from seqlab.data.picture_table import PictureTable, pictures_in
 from seqlab.data.pictures import Picture, PictureConfig, PictureFault, decoded, of_array, opened
 from seqlab.data.read import Bad, DataConfig, Row
 from seqlab.errors import UserError
-from seqlab.fields.image import IMAGE, augmented
+from seqlab.fields.image import IMAGE, ImageField, ImageLook, augmented
 from seqlab.fields.label import LabelField
+from seqlab.fields.target import CAPTION
 
 KEPT = PictureConfig()
 RED = (200, 30, 20)
@@ -55,6 +58,14 @@ def test_every_mode_becomes_red_green_and_blue(mode):
     found = decoded(packed(image, ending), "one", KEPT).pixels
     assert found.shape == (8, 12, 3) and found.dtype == np.uint8
     assert np.abs(found[0, 0].astype(int) - wanted).max() <= 1
+
+
+def test_grey_of_sixteen_bits_stays_as_dark_as_it_is():
+    """200 of 65,535 is next to black, and 0.5 of an image of real numbers half grey."""
+    dark = Image.fromarray(np.full((8, 12), 200, np.uint16))
+    assert (decoded(packed(dark), "one", KEPT).pixels <= 1).all()
+    half = Image.fromarray(np.full((8, 12), 0.5, np.float32))
+    assert (np.abs(decoded(packed(half, "TIFF"), "one", KEPT).pixels.astype(int) - 127.5) < 1).all()
 
 
 def test_what_is_transparent_becomes_white():
@@ -149,6 +160,20 @@ def test_a_picture_at_fault_is_told_by_name(name):
     with pytest.raises(PictureFault, match=told) as fault:
         decoded(data, "cats/tom.png", KEPT)
     assert "cats/tom.png" in fault.value.what and fault.value.fix
+
+
+def test_formats_that_pillow_hands_to_other_programs_are_not_opened():
+    script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
+    with pytest.raises(PictureFault, match="is not a picture"):
+        decoded(script, "one.png", KEPT)
+
+
+def test_many_threads_at_once_leave_the_warnings_of_the_process_as_they_were():
+    before = list(warnings.filters)
+    data = packed(NOISE)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: decoded(data, "one", KEPT), range(200)))
+    assert warnings.filters == before
 
 
 # Rows with pictures -----------------------------------------------------------------------------------------
@@ -260,6 +285,65 @@ def test_a_missing_or_broken_picture_is_told_with_its_row(shelf):
     assert isinstance(row, Bad) and "photos.zip has no member 9.png" in row.what
 
 
+def test_members_of_an_archive_are_found_by_their_end_unless_several_have_it(shelf):
+    with zipfile.ZipFile(shelf / "deep.zip", "w") as archive:
+        for number, name in enumerate(("all/cat/1.png", "all/dog/1.png", "all/dog/2.png", "1.gif")):
+            archive.writestr(name, packed(plain(colour=(50 * number, 0, 0))))
+    names = ["cat/1.png", "./dog/1.png", "2.png", "all/dog/2.png", "dog\\2.png", "1.png"]
+    write_table(shelf / "deep.csv", [(name, "a") for name in names], ("image", "label"))
+    *found, twice = rows_of([shelf / "deep.csv"], [IMAGE, LABEL], images=str(shelf / "deep.zip"))
+    assert [shade(row) for row in found] == [0, 50, 100, 100, 100]
+    assert (
+        isinstance(twice, Bad) and "2 members that end in 1.png: all/cat/1.png, all/dog/1.png" in twice.what
+    )
+
+
+def test_a_broken_member_of_an_archive_is_told_with_its_row(shelf):
+    with zipfile.ZipFile(shelf / "packed.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(4):
+            archive.writestr(f"{number}.png", packed(NOISE))
+    data = bytearray((shelf / "packed.zip").read_bytes())
+    data[60:160] = bytes(range(100))  # in the middle of the first member
+    (shelf / "packed.zip").write_bytes(data)
+    rows = rows_of([shelf / "table.csv"], [IMAGE, LABEL], images=str(shelf / "packed.zip"))
+    assert [isinstance(row, Bad) for row in rows] == [False, True, False, False]
+    assert "0.png can't be unpacked" in rows[1].what and str(rows[1].place).endswith("table.csv:3")
+
+
+def test_where_pictures_lie_is_not_decided_by_one_that_is_missing(shelf):
+    (shelf / "photos").rename(shelf / "images")
+    (shelf / "photos.zip").unlink()
+    (shelf / "images" / "2.png").unlink()
+    first, *others = rows_of([shelf / "table.csv"], [IMAGE, LABEL])
+    assert isinstance(first, Bad) and [shade(row) for row in others] == [0, 150, 50]
+
+
+def test_arrays_of_several_captions_and_of_numbers_are_checked_as_tables_are(shelf):
+    images = np.load(shelf / "photos.npz")["images"]
+    captions = np.array([["red", "dark red"], ["one", ""], ["", "two"], ["a", "b"]])
+    np.savez(shelf / "said.npz", images=images, captions=captions, size=["1", "2.5", "many", "3"])
+    rows = rows_of([shelf / "said.npz"], [IMAGE, CAPTION])
+    assert [row.cells["caption"] for row in rows if isinstance(row, Row)] == [
+        '["red", "dark red"]', '["one"]', '["a", "b"]'
+    ]  # fmt: skip
+    assert isinstance(rows[2], Bad) and "caption 1 of 2 is empty" in rows[2].what
+    numbers = rows_of([shelf / "said.npz"], [IMAGE, Role("number", ("size",), number=True)])
+    assert isinstance(numbers[2], Bad) and 'the number "many" is not a number' in numbers[2].what
+
+
+def test_a_column_that_is_told_and_not_there_is_refused(shelf):
+    for told, words in (
+        ({"label": "kind"}, "no array for the label, kind"),
+        ({"image": "pixels"}, "no array in it"),
+    ):
+        with pytest.raises(UserError, match=words):
+            rows_of([shelf / "photos.npz"], [IMAGE, LABEL], columns=told)
+    images = np.load(shelf / "photos.npz")["images"]
+    np.savez(shelf / "two.npz", images=images, other=images[::-1], labels=["a"] * 4)
+    rows = rows_of([shelf / "two.npz"], [IMAGE, LABEL], columns={"image": "other"})
+    assert [shade(row) for row in rows] == [150, 100, 50, 0]
+
+
 def test_too_few_images_are_told_with_their_row(shelf):
     write_table(shelf / "five.csv", [("a",)] * 5, ("label",))
     rows = rows_of([shelf / "five.csv"], [IMAGE, LABEL], images=str(shelf / "photos.npz"))
@@ -273,12 +357,21 @@ def test_too_few_images_are_told_with_their_row(shelf):
         ("table.csv", "this kind of file is not known"),
         ("bad.zip", "this is no whole zip archive"),
         ("bad.npz", "this is no whole .npz file"),
+        ("single.npz", "one array without a name"),
+        ("changed.npz", "this is no whole .npz file"),
         ("text.npz", "no array in it holds pictures"),
     ],
 )
 def test_what_can_hold_no_pictures_is_refused(shelf, images, told):
     (shelf / "bad.zip").write_bytes((shelf / "photos.zip").read_bytes()[:-30])
     (shelf / "bad.npz").write_bytes(b"none")
+    with (shelf / "single.npz").open("wb") as file:
+        np.save(file, np.zeros((4, 8, 8, 3), np.uint8))
+    noise = np.random.default_rng(0).integers(0, 256, (4, 20, 20, 3)).astype(np.uint8)
+    np.savez_compressed(shelf / "changed.npz", images=noise)
+    data = bytearray((shelf / "changed.npz").read_bytes())
+    data[200:400] = bytes(200)
+    (shelf / "changed.npz").write_bytes(data)
     np.savez(shelf / "text.npz", words=np.array(["a", "b"]))
     with pytest.raises(UserError, match=told):
         rows_of([shelf / "table.csv"], [IMAGE, LABEL], images=str(shelf / images))
@@ -298,6 +391,31 @@ def test_without_a_column_or_arrays_it_says_what_is_missing(shelf):
 # Training sees them changed a little ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("texts", "allowed"),
+    [
+        (["a cat", "two dogs"], True),
+        (["a cat", "a cat to the LEFT of a dog"], False),
+        (["rechts", "hoch"], False),
+        (["cleft", "bright"], True),
+        (["7", "3"], False),
+        (["-12.5", "0,25"], False),
+        (["b", "d"], False),
+    ],
+)
+def test_pictures_are_mirrored_unless_words_or_numbers_may_speak_of_a_side(texts, allowed):
+    look, cell = ImageLook(), Picture(np.zeros((2, 2, 3), np.uint8)).packed()
+    for text in texts:
+        look.see({"image": cell, "label": text}, 0)
+    assert look.mirrors is allowed
+
+
+def test_the_same_pixels_are_one_picture_whatever_they_are_called():
+    field, pixels = ImageField(), np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    marks = {field.mark({"image": Picture(pixels, name).packed()}) for name in ("a.png", "b|c.png", "")}
+    assert len(marks) == 1 != field.mark({"image": Picture(pixels[::-1], "a.png").packed()})
+
+
 def test_what_training_sees_follows_from_seed_epoch_and_row_alone():
     pixels = torch.randint(0, 256, (6, 24, 24, 3), dtype=torch.uint8)
     rows = np.array([4, 9, 2, 7, 11, 3])
@@ -306,6 +424,27 @@ def test_what_training_sees_follows_from_seed_epoch_and_row_alone():
     assert torch.equal(all_of_them[2:3], one)
     others = [augmented(pixels, rows, seeds, True) for seeds in ((5, 2), (6, 1))]
     assert all(not torch.equal(all_of_them, other) for other in others)
+
+
+def test_what_training_sees_is_one_pixel_after_the_other_of_the_picture():
+    """The pixel at (y, x) is that at (y + down, x + across), or the nearest there is, from a mirror or not;
+    then v becomes (v − mean) · contrast + mean · brightness."""
+    pixels = np.random.default_rng(3).integers(0, 256, (4, 13, 25, 3)).astype(np.uint8)
+    seen = augmented(torch.from_numpy(pixels), np.arange(4), (7, 2), True).numpy()
+    turned = 0
+    for row in range(4):
+        draw = np.random.default_rng([7, 2, row]).random(5)
+        down, across = (round((2 * draw[axis] - 1) * (side // 12)) for axis, side in enumerate((13, 25)))
+        moved = np.zeros((13, 25, 3))
+        for y in range(13):
+            for x in range(25):
+                column = 24 - x if draw[2] < 0.5 else x
+                moved[y, x] = pixels[row, min(max(y + down, 0), 12), min(max(column + across, 0), 24)]
+        bright, contrast = (1 + 0.2 * (2 * draw[place] - 1) for place in (3, 4))
+        lit = (moved - moved.mean()) * contrast + moved.mean() * bright
+        assert np.abs(np.clip(lit, 0, 255) - seen[row]).max() < 0.51
+        turned += draw[2] < 0.5
+    assert 0 < turned < 4
 
 
 def test_pictures_are_moved_by_a_twelfth_of_their_side_at_most():

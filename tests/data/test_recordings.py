@@ -1,6 +1,7 @@
 """Recordings of every kind become the same frames, and what can't be heard is told with file and row."""
 
 import random
+import tracemalloc
 import wave
 
 import numpy as np
@@ -13,7 +14,7 @@ from seqlab.data.read import Bad, DataConfig, Row
 from seqlab.data.recordings import Framing, Recording, RecordingTable, heard
 from seqlab.data.sound import SoundConfig
 from seqlab.errors import UserError
-from seqlab.fields.sound import SOUND
+from seqlab.fields.sound import SOUND, SoundField
 
 LABEL = Role("label", ("label",))
 TARGET = Role("target", ("target",), in_order=True)
@@ -118,6 +119,31 @@ def test_what_can_not_be_heard_is_told_with_file_and_row(tmp_path):
     assert "lasts 3.0 seconds" in bad.what and "data.sound.longest" in bad.fix
 
 
+def test_hours_of_silence_in_a_small_file_are_not_read(tmp_path):
+    """An hour at 8,000 samples a second: 230 megabytes of numbers, were they read."""
+    with soundfile.SoundFile(tmp_path / "long.flac", "w", RATE, 1) as file:
+        for _ in range(60):
+            file.write(np.zeros(60 * RATE))
+    assert (tmp_path / "long.flac").stat().st_size < 200_000
+    tracemalloc.start()
+    bad = bad_of(tmp_path / "clips.csv", "long.flac,x")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "long.flac lasts 3,600.0 seconds" in bad.what and most < 20_000_000
+
+
+def test_the_same_sound_is_one_recording_whatever_it_is_called():
+    frames, field = np.ones((7, 3), np.float32), SoundField()
+    marks = {field.mark({"sound": Recording(name, frames).cell}) for name in ("a.wav", "b c.wav", "x: 3")}
+    assert len(marks) == 1 != field.mark({"sound": Recording("a.wav", 2 * frames).cell})
+
+
+def test_bands_above_what_a_rate_can_hold_are_refused():
+    with pytest.raises(UserError, match="begins at 20 Hz") as error:
+        Framing(SoundConfig()).frames(np.ones(60), 30)
+    assert "data.sound.rate" in error.value.fix
+
+
 def test_folders_and_arrays_at_fault_are_told(tmp_path):
     (tmp_path / "flat").mkdir()
     soundfile.write(tmp_path / "flat" / "a.wav", SAMPLES, RATE)
@@ -130,6 +156,9 @@ def test_folders_and_arrays_at_fault_are_told(tmp_path):
         "there is no array 'rate'": {name: arrays[name] for name in ("audio", "offsets")},
         "its offsets do not cut 9 samples": arrays | {"offsets": np.array([0, 4, 10])},
         "its rate is not one number above 0": arrays | {"rate": np.array([8000, 0])},
+        "offsets is an array of float64": arrays | {"offsets": np.array([0, 4, 9.0])},
+        "audio is an array of": arrays | {"audio": np.array(["a"] * 9)},
+        "rate is an array of": arrays | {"rate": np.array("8 kHz")},
     }
     for told, some in faults.items():
         np.savez(tmp_path / "clips.npz", **some)

@@ -38,7 +38,7 @@ FORMATS = {
     ".iob2": "conll",
 }
 ENDINGS: dict[str, tuple[str, ...]] = {
-    "image": (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp"),
+    "image": (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"),
     "sound": (".wav", ".flac", ".ogg"),
 }
 """Of files that each are one thing to read. A folder of them is a data set; folders in it are labels."""

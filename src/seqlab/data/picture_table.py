@@ -3,170 +3,34 @@
 from __future__ import annotations
 
 import functools
+import json
 import zipfile
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
+from seqlab.data.columns import Layout
 from seqlab.data.files import ENDINGS, DataFile, Place
-from seqlab.data.pictures import (
-    MOST_BYTES,
-    Picture,
-    PictureConfig,
-    PictureFault,
-    decoded,
-    from_file,
-    of_array,
+from seqlab.data.picture_shelves import (
+    ArrayShelf,
+    FolderShelf,
+    Shelf,
+    ZipShelf,
+    arrays_of,
+    image_array,
+    shelf_of,
 )
+from seqlab.data.pictures import PictureFault
 from seqlab.data.read import Bad, DataConfig, Role, Row, Table
-from seqlab.errors import UserError, did_you_mean, one_of
+from seqlab.errors import UserError, one_of
 
 ROLE = "image"
-ARRAYS = ("images", "image", "pictures", "x", "X", "data")
-"""Names of the array that holds the pictures."""
 FOLDERS = ("", "images", "Images", "pictures")
 """Where pictures lie, as seen from the folder of their table."""
 ALONE = ("folder", "npz")
 """Formats of what is a data set without a table."""
-
-
-class Shelf(ABC):
-    """Where the pictures of a table are."""
-
-    def __init__(self, name: str, config: PictureConfig) -> None:
-        self.name, self.config = name, config
-
-    @abstractmethod
-    def picture(self, name: str, number: int) -> Picture:
-        """That of a name, or of row `number` of the table (from 0); a PictureFault where there is none."""
-
-    def has(self, name: str) -> bool:
-        return True
-
-
-class FolderShelf(Shelf):
-    """Files in a folder."""
-
-    def __init__(self, path: Path, config: PictureConfig) -> None:
-        super().__init__(str(path), config)
-        self.path = path
-
-    def picture(self, name: str, number: int) -> Picture:
-        path = self.path / name
-        return from_file(path, str(path), self.config)
-
-    def has(self, name: str) -> bool:
-        return (self.path / name).is_file()
-
-
-class ZipShelf(Shelf):
-    """Members of a zip archive, by their whole name or its end."""
-
-    def __init__(self, path: Path, config: PictureConfig) -> None:
-        super().__init__(str(path), config)
-        try:
-            self.archive = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, OSError) as error:
-            raise UserError(
-                what=f"{path}: this is no whole zip archive: {error}.",
-                why="Pictures can't be read from it.",
-                fix="Copy or download it again.",
-            ) from None
-        self.members = {member: member for member in self.archive.namelist() if not member.endswith("/")}
-        for member in list(self.members):
-            self.members.setdefault(PurePosixPath(member).name, member)
-
-    def has(self, name: str) -> bool:
-        return name in self.members
-
-    def picture(self, name: str, number: int) -> Picture:
-        shown = f"{self.name}/{name}"
-        if name not in self.members:
-            near = did_you_mean(name, list(self.members)[:10_000])
-            raise PictureFault(f"{self.name} has no member {name}.{near}", "Check the name of the picture.")
-        member = self.archive.getinfo(self.members[name])
-        if member.file_size > MOST_BYTES:
-            raise PictureFault(f"{shown} has more than {MOST_BYTES:,} bytes.", "Scale it down.")
-        try:
-            data = self.archive.read(member)
-        except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError) as error:
-            raise PictureFault(f"{shown} can't be unpacked: {error}.", "Pack the archive again.") from None
-        return decoded(data, shown, self.config)
-
-
-class ArrayShelf(Shelf):
-    """Row i has image i of an array."""
-
-    def __init__(self, path: Path, config: PictureConfig) -> None:
-        super().__init__(str(path), config)
-        self.arrays = arrays_of(path)
-        self.images = self.arrays[image_array(path, self.arrays)]
-
-    def picture(self, name: str, number: int) -> Picture:
-        shown = f"{self.name}, image {number + 1}"
-        if number >= len(self.images):
-            raise PictureFault(
-                f"{self.name} has {len(self.images):,} images, and this is row {number + 1:,}.",
-                "Image i belongs to row i: give as many images as rows.",
-            )
-        return of_array(self.images[number], shown, self.config)
-
-
-@functools.lru_cache(maxsize=4)
-def _loaded(path: Path, changed: int) -> Mapping[str, Any]:
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
-
-
-def arrays_of(path: Path) -> Mapping[str, Any]:
-    """The arrays of an .npz file, by name."""
-    try:
-        return _loaded(path, path.stat().st_mtime_ns)
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise UserError(
-            what=f"{path}: this is no whole .npz file of plain arrays: {error}.",
-            why="Pictures can't be read from it.",
-            fix="Write it again with numpy.savez_compressed(name, images=array).",
-        ) from None
-
-
-def image_array(path: Path, arrays: Mapping[str, Any]) -> str:
-    """The name of the array of pictures: N H W, or N H W C."""
-    large = [name for name, array in arrays.items() if array.ndim in (3, 4)]
-    for name in (*ARRAYS, *large):
-        if name in large:
-            return name
-    shapes = ", ".join(f"{name} ({' × '.join(map(str, one.shape))})" for name, one in arrays.items())
-    raise UserError(
-        what=f"{path}: no array in it holds pictures.",
-        why=f"It has {shapes or 'no arrays'}; pictures are rows × height × width × 3.",
-        fix="Write it again with numpy.savez_compressed(name, images=array).",
-    )
-
-
-def shelf_of(name: str, config: PictureConfig) -> Shelf:
-    """The pictures in a folder, a .zip or an .npz."""
-    path = Path(name).expanduser()
-    if not path.exists():
-        near = sorted(child.name for child in path.parent.iterdir()) if path.parent.is_dir() else []
-        raise UserError(
-            what=f"{name}: there is no such folder or file.{did_you_mean(path.name, near)}",
-            why="The pictures of the rows are looked for there.",
-            fix="Name what holds them: data.images=FOLDER, a .zip or an .npz",
-        )
-    kinds = {".zip": ZipShelf, ".npz": ArrayShelf}
-    if path.is_dir():
-        return FolderShelf(path, config)
-    if path.suffix.lower() not in kinds:
-        raise UserError(
-            what=f"{name}: this kind of file is not known.",
-            why="Pictures lie in a folder, in a .zip archive, or in an .npz file.",
-            fix="Name what holds them: data.images=FOLDER",
-        )
-    return kinds[path.suffix.lower()](path, config)
 
 
 class PictureTable(Table):
@@ -182,6 +46,7 @@ class PictureTable(Table):
     ) -> None:
         super().__init__(names, config, roles, any_ending)
         self._shelves: dict[str, Shelf] = {}
+        self._archives: dict[Path, ZipShelf] = {}
 
     @functools.cached_property
     def found(self) -> dict[str, str]:
@@ -219,16 +84,18 @@ class PictureTable(Table):
         return Row(row.place, {**row.cells, ROLE: picture.packed()}, row.record)
 
     def _shelf(self, file: str, name: str) -> Shelf:
-        """Where the pictures of a table are; decided by the first row."""
-        if file not in self._shelves:
-            config = self.config.image
-            told = self.config.images
-            self._shelves[file] = shelf_of(told, config) if told else self._beside(file, name)
-        return self._shelves[file]
+        """Where the pictures of a table are; decided by the first row whose picture is found."""
+        if file in self._shelves:
+            return self._shelves[file]
+        told, config = self.config.images, self.config.image
+        shelf = shelf_of(told, config) if told else self._beside(file, name)
+        if told or shelf.has(name):
+            self._shelves[file] = shelf
+        return shelf
 
     def _beside(self, file: str, name: str) -> Shelf:
-        config = self.config.image
-        folder = Path(file).expanduser().parent
+        """Where a picture lies beside its table; the folder of the table where it is nowhere."""
+        config, folder = self.config.image, Path(file).expanduser().parent
         stem = Path(file).name.removesuffix(".gz").rpartition(".")[0]
         if not name:
             if (arrays := folder / f"{stem}.npz").exists():
@@ -241,28 +108,33 @@ class PictureTable(Table):
         folders = [FolderShelf(folder / below, config) for below in (*FOLDERS, stem)]
         if found := next((shelf for shelf in folders if shelf.has(name)), None):
             return found
-        archives = [path for path in (folder / f"{stem}.zip", folder / "images.zip") if path.exists()]
-        for archive in map(ZipShelf, archives, [config] * len(archives)):
-            if archive.has(name):
-                return archive
-        if len(archives := sorted(folder.glob("*.zip"))) == 1 and ZipShelf(archives[0], config).has(name):
-            return ZipShelf(archives[0], config)
-        return folders[0]  # and what is missing there is told, row by row
+        usual = [path for path in (folder / f"{stem}.zip", folder / "images.zip") if path.exists()]
+        alone = sorted(folder.glob("*.zip"))
+        archives = (self._archive(path) for path in usual or (alone if len(alone) == 1 else []))
+        return next((archive for archive in archives if archive.has(name)), folders[0])
+
+    def _archive(self, path: Path) -> ZipShelf:
+        """An archive beside a table, whose members are listed once."""
+        if path not in self._archives:
+            self._archives[path] = ZipShelf(path, self.config.image)
+        return self._archives[path]
 
     # Pictures alone -----------------------------------------------------------------------------------------
 
     def _found_in(self, source: DataFile) -> dict[str, str]:
         others = [role for role in self.roles if role.name != ROLE]
         if source.format == "npz":
-            arrays = arrays_of(source.path)
-            found = {ROLE: image_array(source.path, arrays)}
+            arrays, told = arrays_of(source.path), self.config.columns
+            found = {ROLE: image_array(source.path, arrays, told.get(ROLE, ""))}
             for role in others:
-                names = (self.config.columns.get(role.name), *role.usual, *(f"{one}s" for one in role.usual))
-                if name := next((name for name in names if name in arrays), None):
+                usual = (*role.usual, *(f"{one}s" for one in role.usual))
+                names = (told[role.name],) if role.name in told else usual
+                if name := next((name for name in names if name in arrays and arrays[name].ndim), None):
                     found[role.name] = name
                 elif role.required:
                     raise UserError(
-                        what=f"{source.name}: there is no array for the {role.name}.",
+                        what=f"{source.name}: there is no array for the {role.name}"
+                        f"{f', {told[role.name]}' if role.name in told else ''}.",
                         why=f"The arrays are: {', '.join(arrays)}",
                         fix=f"Name it: data.columns.{role.name}={next(iter(arrays))}; or give a table beside"
                         " the pictures",
@@ -278,26 +150,26 @@ class PictureTable(Table):
         return {ROLE: "file", **{role.name: "folder" for role in others if role.required}}
 
     def _of_arrays(self, source: DataFile) -> Iterator[Row | Bad]:
-        shelf = ArrayShelf(source.path, self.config.image)
-        found = self._found_in(source)
+        shelf = ArrayShelf(source.path, self.config.image, self.config.columns.get(ROLE, ""))
+        others = {role: name for role, name in self._found_in(source).items() if role != ROLE}
+        layout = self._layouts.setdefault(source, Layout(list(others.values()), True, True, others))
         for number in range(len(shelf.images)):
             place = Place(source.name, number + 1)
+            arrays = {name: shelf.arrays[name] for name in others.values()}
             record = {
-                name: str(shelf.arrays[name][number]) if number < len(shelf.arrays[name]) else ""
-                for role, name in found.items()
-                if role != ROLE
+                name: _cell(array[number]) if number < len(array) else "" for name, array in arrays.items()
             }
-            cells = {role: record[name] for role, name in found.items() if role != ROLE}
+            row = self._checked(place, record, layout)
+            if isinstance(row, Bad):
+                yield row
+                continue
             try:
-                cells[ROLE] = shelf.picture("", number).packed()
+                packed = shelf.picture("", number).packed()
             except PictureFault as fault:
                 yield Bad(place, fault.what, fault.fix)
                 continue
-            empty = [role for role, cell in cells.items() if not cell.strip()]
-            yield (
-                Bad(place, f"the {empty[0]} is empty.", f"Give it a {empty[0]}, or remove the row.")
-                if empty
-                else Row(place, cells, {"image": f"{source.name}, image {number + 1}", **record})
+            yield Row(
+                place, {**row.cells, ROLE: packed}, {ROLE: f"{source.name}, image {number + 1}", **record}
             )
 
     def _of_folders(self, source: DataFile) -> Iterator[Row | Bad]:
@@ -324,6 +196,16 @@ class PictureTable(Table):
                 continue
             cells = {ROLE: picture.packed(), **({"label": label} if labelled else {})}
             yield Row(place, cells, {"image": name, **({"label": label} if labelled else {})})
+
+
+def _cell(value: Any) -> str:
+    """What an array has for a row, as text; several values as a list, the empty ones at its end left out."""
+    some = np.asarray(value).tolist()
+    if not isinstance(some, list):
+        return str(some)
+    while some and some[-1] == "":
+        some.pop()
+    return json.dumps(some, ensure_ascii=False)
 
 
 def pictures_in(path: Path) -> list[str]:

@@ -6,9 +6,11 @@ Pillow decodes files; it is imported where one is opened, so arrays need none.
 from __future__ import annotations
 
 import base64
+import functools
 import io
 import os
 import struct
+import threading
 import warnings
 import zlib
 from collections.abc import Callable
@@ -26,6 +28,11 @@ LARGEST = 64
 """Pixels on each side, where data.image.size is empty and pictures have more."""
 MOST_BYTES = 2**28
 """Of a file that holds a picture."""
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM", "ICO", "TGA", "JPEG2000")
+"""What is opened, as far as Pillow was built for it; it knows others, some of which it hands to other
+programs."""
+_opening = threading.Lock()
+"""Held while warnings are caught, which changes them for the whole process."""
 
 Pixels = NDArray[np.uint8]
 """H W 3: red, green, blue."""
@@ -47,7 +54,7 @@ class PictureConfig:
     """Shift pictures a little and change their light while training, anew in each epoch."""
     flip: bool | None = None
     """Mirror half of them while training, left and right; empty: unless a label or caption speaks of left or
-    right, or labels are single signs such as digits."""
+    right, or labels are single signs or numbers, such as digits and angles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,15 +115,15 @@ def decoded(data: bytes, name: str, config: PictureConfig) -> Picture:
         raise PictureFault(f"{name} is empty.", "Copy or download it again.")
     most = config.most_pixels
     try:
-        with warnings.catch_warnings():
+        with _opening, warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(data))
-            if image.width * image.height > most:
-                raise _too_large(name, image.width, image.height, most)
-            side = config.size or LARGEST
-            image.draft("RGB", (2 * side, 2 * side))  # a JPEG is decoded at a half, a quarter or an eighth
-            image.load()
-            image = _opaque(Image, ImageOps.exif_transpose(image))
+            image = Image.open(io.BytesIO(data), formats=_formats())
+        if image.width * image.height > most:
+            raise _too_large(name, image.width, image.height, most)
+        side = config.size or LARGEST
+        image.draft("RGB", (2 * side, 2 * side))  # a JPEG is decoded at a half, a quarter or an eighth
+        image.load()
+        image = _opaque(Image, ImageOps.exif_transpose(image))
     except PictureFault:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -135,6 +142,13 @@ def decoded(data: bytes, name: str, config: PictureConfig) -> Picture:
     return fitted(Picture(np.asarray(image, np.uint8), name), config)
 
 
+@functools.lru_cache(maxsize=1)
+def _formats() -> tuple[str, ...]:
+    Image = pillow()
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
 def _too_large(name: str, width: int, height: int, most: int) -> PictureFault:
     return PictureFault(
         f"{name} says that it has {width:,} × {height:,} pixels, more than {most:,}.",
@@ -145,9 +159,16 @@ def _too_large(name: str, width: int, height: int, most: int) -> PictureFault:
 
 def _opaque(Image: Any, image: Any) -> Any:
     """In red, green and blue, whatever the mode was."""
-    if image.mode.startswith(("I", "F")):  # 16 or 32 bits of grey
-        grey = np.asarray(image, np.float64)
-        top = 65535 if image.mode.startswith("I") and grey.max(initial=0) > 255 else 255
+    if image.mode.startswith(("I", "F")):  # 16 or 32 bits of grey, or real numbers
+        grey = np.nan_to_num(np.asarray(image, np.float64))
+        real, highest = image.mode == "F", grey.max(initial=0)
+        top = (
+            1
+            if real and highest <= 1
+            else 65535
+            if ";16" in image.mode or (highest > 255 and not real)
+            else 255
+        )
         return Image.fromarray(np.clip(grey * (255 / top), 0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
         layer = image.convert("RGBA")
@@ -210,6 +231,8 @@ def opened(given: Any, config: PictureConfig) -> Picture:
     """The picture that a user gave: the name of a file, an array, or an image of Pillow."""
     if isinstance(given, Picture):
         return fitted(given, config) if config.size else given
+    if isinstance(given, tuple):
+        raise PictureFault("two inputs are given together, with a tab between them.", "Give them one by one.")
     if isinstance(given, (str, os.PathLike)):
         return from_file(Path(given), str(given), config)
     if hasattr(given, "convert") and hasattr(given, "mode"):  # an image of Pillow
@@ -218,10 +241,11 @@ def opened(given: Any, config: PictureConfig) -> Picture:
 
 
 def from_file(path: Path, name: str, config: PictureConfig) -> Picture:
+    path = path.expanduser()
     try:
         if path.stat().st_size > MOST_BYTES:
             raise PictureFault(f"{name} has more than {MOST_BYTES:,} bytes.", "Scale it down.")
-        data = path.expanduser().read_bytes()
+        data = path.read_bytes()
     except OSError as error:
         told = "there is no such file" if isinstance(error, FileNotFoundError) else error.strerror
         raise PictureFault(f"{name}: {told}.", "Check the name of the picture.") from None

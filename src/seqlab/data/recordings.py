@@ -4,7 +4,6 @@ channels, they become frames."""
 from __future__ import annotations
 
 import base64
-import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from seqlab.data.arrays import ArraysFault, arrays_in
 from seqlab.data.columns import Layout, Role, layout_of
 from seqlab.data.files import ENDINGS, DataFile, Place, files_in
 from seqlab.data.read import Bad, DataConfig, Row, Table
@@ -77,12 +77,7 @@ class Framing:
             raise SoundFault(
                 "the recording has samples that are no numbers", "Write it again from its source."
             )
-        if len(mono) > self.config.longest * rate:
-            lasts, most = len(mono) / rate, self.config.longest
-            raise SoundFault(
-                f"the recording lasts {lasts:.1f} seconds, and data.sound.longest is {most:g}",
-                "Cut it into pieces, or raise data.sound.longest.",
-            )
+        _refuse_long("the recording", len(mono) / rate, self.config.longest)
         self.rate = self.rate or min(USUAL_RATE, rate)
         frames = log_mel(_resampled(mono, rate, self.rate), self.rate, self.config)
         kept: Frames = frames.astype(np.float16).astype(np.float32)  # as in a cell
@@ -90,7 +85,7 @@ class Framing:
 
     def read(self, path: Path) -> Recording:
         """The recording in a file."""
-        samples, rate = read_sound(path)
+        samples, rate = read_sound(path, self.config.longest)
         try:
             return Recording(str(path), self.frames(samples, rate))
         except SoundFault as fault:
@@ -113,8 +108,12 @@ def _missing(package: str, why: str) -> UserError:
     return UserError(what=f"{package} is not installed.", why=why, fix='pip install "seqlab[sound]"')
 
 
-def read_sound(path: Path) -> tuple[Samples, int]:
-    """Samples (N channels) between −1 and 1, and how many there are in a second."""
+def read_sound(path: Path, longest: float) -> tuple[Samples, int]:
+    """Samples (N channels) between −1 and 1, and how many there are in a second.
+
+    Of a longer recording no more is read than shows that it is one: a small file can hold hours of silence.
+    """
+    path = path.expanduser()
     if not path.exists():
         near = sorted(child.name for child in path.parent.iterdir()) if path.parent.is_dir() else []
         raise SoundFault(
@@ -125,15 +124,26 @@ def read_sound(path: Path) -> tuple[Samples, int]:
         import soundfile
     except ImportError:
         raise _missing("soundfile", "Recordings (.wav, .flac, .ogg) are read with it.") from None
-    _refuse_broken_off(path)
     try:
-        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
+        _refuse_broken_off(path)
+        with soundfile.SoundFile(path) as file:
+            rate = int(file.samplerate)
+            _refuse_long(str(path), file.frames / rate, longest)
+            samples = file.read(frames=int(longest * rate) + 1, dtype="float32", always_2d=True)
     except (soundfile.LibsndfileError, OSError, RuntimeError) as error:
         told = str(error).removeprefix(f"Error opening {str(path)!r}: ").rstrip(".")
         raise SoundFault(
             f"{path} can't be read as sound: {told}", "Copy or convert it again, or remove the row."
         ) from None
-    return samples, int(rate)
+    return samples, rate
+
+
+def _refuse_long(name: str, seconds: float, longest: float) -> None:
+    if seconds > longest:
+        raise SoundFault(
+            f"{name} lasts {seconds:,.1f} seconds, and data.sound.longest is {longest:g}",
+            "Cut it into pieces, or raise data.sound.longest.",
+        )
 
 
 def _refuse_broken_off(path: Path) -> None:
@@ -153,14 +163,17 @@ class Packed:
 
     def __init__(self, source: DataFile) -> None:
         try:
-            with np.load(source.path, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise _of_npz(source, f"it can't be read: {error}") from None
+            arrays = dict(arrays_in(source.path))
+        except ArraysFault as fault:
+            raise _of_npz(source, f"it can't be read: {fault}") from None
         if lacks := [name for name in PACKED if name not in arrays]:
             raise _of_npz(source, f"there is no array {lacks[0]!r} in it")
         self.audio, self.offsets, rate = (arrays.pop(name) for name in PACKED)
-        rising = self.offsets.ndim == 1 and len(self.offsets) > 1 and (np.diff(self.offsets) >= 0).all()
+        kinds = {"audio": (self.audio, (1, 2)), "offsets": (self.offsets, (1,)), "rate": (rate, (0, 1))}
+        for name, (array, dimensions) in kinds.items():
+            if array.dtype.kind not in ("iu" if name == "offsets" else "iuf") or array.ndim not in dimensions:
+                raise _of_npz(source, f"{name} is an array of {array.dtype} in {array.ndim} dimensions")
+        rising = len(self.offsets) > 1 and (np.diff(self.offsets) >= 0).all()
         if not rising or self.offsets[0] < 0 or self.offsets[-1] > len(self.audio):
             raise _of_npz(source, f"its offsets do not cut {len(self.audio):,} samples into clips")
         self.rates = np.broadcast_to(rate, len(self)) if rate.ndim == 0 else rate
@@ -283,6 +296,10 @@ def heard(given: Any, framing: Framing) -> Recording:
     try:
         if isinstance(given, (str, Path)):
             return framing.read(Path(given))
+        if isinstance(given, tuple) and isinstance(given[0], str):
+            raise SoundFault(
+                "two inputs are given together, with a tab between them", "Give them one by one."
+            )
         samples, rate = given
         return Recording("a recording", framing.frames(samples, int(rate)))
     except SoundFault as fault:

@@ -74,6 +74,12 @@ def mel_filters(bands: int, points: int, rate: int, low: float) -> Float[torch.T
     F + 2 edges lie at equal distances between `low` and rate/2 on the mel scale. The weight of a frequency
     rises from 0 at edge b to 1 at edge b + 1 and falls to 0 at edge b + 2, in a straight line over mels.
     """
+    if low >= rate / 2:
+        raise UserError(
+            what=f"The lowest band begins at {low:g} Hz (data.sound.low), at {rate:,} samples a second.",
+            why=f"Nothing above half of them, {rate / 2:g} Hz, can be heard.",
+            fix="Lower data.sound.low, or set data.sound.rate=16000, to which all recordings are brought.",
+        )
     edges = np.linspace(mel_of(np.array(float(low))), mel_of(np.array(rate / 2)), bands + 2)
     mels = mel_of(np.arange(points // 2 + 1) * rate / points)
     step = edges[1] - edges[0]

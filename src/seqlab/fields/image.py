@@ -34,6 +34,8 @@ SIDES = re.compile(
     r"\b(left|right|links?|rechts?|gauche|droite?|izquierd[ao]|derech[ao]|sinistr[ao]|destr[ao])\b", re.I
 )
 """Words of captions and labels that are no longer true of a picture's mirror image."""
+NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?(?:e[+-]?\d+)?", re.I)
+"""What may be the name of a sign, or an angle."""
 SHIFT = 12
 """Pictures are shifted by up to this part of their side."""
 LIGHT = 0.2
@@ -59,14 +61,15 @@ class ImageLook(Look):
         self.mirrors = True
 
     def see(self, cells: Cells, mark: int) -> None:
-        height, width = map(int, cells["image"].split("|", 1)[0].split())
+        shape, _, name = cells["image"].split("|", 2)
+        height, width = map(int, shape.split())
         self._sides.extend((height, width))
         self.characters += 1
         for role in sorted(cells):
-            text = str(mark) if role == "image" else cells[role]
+            text = f"{mark} {name}" if role == "image" else cells[role]
             self._digest.update(text.encode("utf-8", "replace"))
             if role != "image" and self.mirrors:
-                sign = len(text.strip()) < 2 or text.strip().isdigit()
+                sign = len(text.strip()) < 2 or NUMBER.fullmatch(text.strip()) is not None
                 self.mirrors = not sign and SIDES.search(text) is None
 
     @property
@@ -122,7 +125,7 @@ class ImageField(ReadField):
         return replace(data, images=data.images if "data.images" in told else "", image=size)
 
     def mark(self, cells: Cells) -> int:
-        return text_hash(cells["image"].rpartition("|")[0])  # its pixels, whatever its name is
+        return text_hash("|".join(cells["image"].split("|", 2)[:2]))  # its pixels, whatever its name is
 
     # What is there ------------------------------------------------------------------------------------------
 
@@ -244,22 +247,31 @@ def augmented(pixels: Tensor, rows: Rows, seeds: Seeds, flips: bool) -> Tensor:
     pixels of the edge repeated, brighter or darker, with more or less contrast, and half of them mirrored."""
     drawn = np.stack([np.random.default_rng([*seeds, row]).random(5) for row in rows.tolist()])  # B 5
     height, width = pixels.shape[1:3]
-    most = [side // SHIFT for side in (height, width)]
-    down, across = (
-        torch.from_numpy(np.rint((2 * drawn[:, place] - 1) * far).astype(np.int64))
-        for place, far in enumerate(most)
-    )
-    lines = (torch.arange(height) + down[:, None]).clamp(0, height - 1)  # B H
-    columns = (torch.arange(width) + across[:, None]).clamp(0, width - 1)  # B W
-    if flips:
-        mirrored = torch.from_numpy(drawn[:, 2] < 0.5)[:, None]
-        columns = torch.where(mirrored, columns.flip(1), columns)
-    batch = torch.arange(len(pixels))[:, None, None]
-    moved = pixels[batch, lines[:, :, None], columns[:, None, :]]
+    most = np.array([height // SHIFT, width // SHIFT])
+    steps = np.rint((2 * drawn[:, :2] - 1) * most).astype(np.int64)  # B 2: lines down, columns across
+    mirrored = drawn[:, 2] < (0.5 if flips else 0.0)
+    moved = np.empty(pixels.shape, np.uint8)
+    for picture, seen, (down, across), turned in zip(
+        pixels.numpy(), moved, steps.tolist(), mirrored.tolist(), strict=True
+    ):
+        lines = picture[np.clip(np.arange(height) + down, 0, height - 1)]
+        shifted(lines[:, ::-1] if turned else lines, -across if turned else across, seen)
+    real = torch.from_numpy(moved).float()
     bright, contrast = (
         torch.from_numpy(1 + LIGHT * (2 * drawn[:, place] - 1)).float()[:, None, None, None]
         for place in (3, 4)
     )
-    real = moved.float()
     middle = real.mean(dim=(1, 2, 3), keepdim=True)
-    return ((real - middle) * contrast + middle * bright).round_().clamp_(0, 255).to(torch.uint8)
+    lit = real.sub_(middle).mul_(contrast).add_(middle * bright)
+    return lit.round_().clamp_(0, 255).to(torch.uint8)
+
+
+def shifted(picture: NDArray[np.uint8], across: int, out: NDArray[np.uint8]) -> None:
+    """Column x of `out` (H W 3) is column x + across of the picture, or the nearest that there is.
+
+    Slices are copied line by line; to gather them pixel by pixel takes several times as long.
+    """
+    width = picture.shape[1]
+    first, last = max(0, -across), min(width, width - across)
+    out[:, first:last] = picture[:, first + across : last + across]
+    out[:, :first], out[:, last:] = picture[:, :1], picture[:, -1:]

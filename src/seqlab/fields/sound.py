@@ -55,12 +55,15 @@ class SoundLook(Look):
         self.digest = hashlib.sha256()
 
     def see(self, cells: Cells, mark: int) -> None:
-        frames = Recording.of(cells["sound"]).frames.astype(np.float64)
+        recording = Recording.of(cells["sound"])
+        frames = recording.frames.astype(np.float64)
         self._frames.append(len(frames))
         self._silent.append(bool(frames.std() < SILENT))
         self._sums.append(np.concatenate([frames.sum(axis=0), (frames**2).sum(axis=0)]))
         self.digest.update(
-            "\0".join([str(mark), *(cells[role] for role in cells if role != "sound")]).encode()
+            "\0".join(
+                [str(mark), recording.name, *(cells[role] for role in cells if role != "sound")]
+            ).encode()
         )
         self.characters += len(frames)
 
@@ -122,7 +125,7 @@ class SoundField(ReadField):
         return self._framing
 
     def mark(self, cells: Cells) -> int:
-        return text_hash(cells["sound"].rpartition(" ")[0])
+        return text_hash(" ".join(cells["sound"].split(" ", 3)[:3]))  # its frames, whatever its name is
 
     # What is there ------------------------------------------------------------------------------------------
 
