@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Num
@@ -22,25 +21,15 @@ class CaptionBleu(Bleu):
     """BLEU-4 against all references of a picture, in small letters as is usual for captions."""
 
     title, unit = "BLEU-4", "0 to 100, sacreBLEU, small letters"
-    order: ClassVar[int] = 4
-    """The longest n-grams that count."""
 
     def __init__(self) -> None:
         from sacrebleu.metrics.bleu import BLEU
 
         self.inner = BLEU(force=True, lowercase=True, max_ngram_order=self.order)
 
-    def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
-        length, wanted = counts[..., 0], counts[..., 1]
-        right = counts[..., 2 : 2 + self.order].astype(np.float64)
-        total = counts[..., 2 + self.order : 2 + 2 * self.order]
-        halvings = np.cumsum(right == 0, axis=-1)
-        smoothed = np.where(right == 0, 0.5**halvings, right)
-        with np.errstate(divide="ignore"):
-            logs = np.log(np.where(total == 0, 0.0, share(smoothed, total)))
-        brevity = np.minimum(0.0, 1 - wanted / np.maximum(length, 1))
-        score = 100 * np.exp(brevity + logs.mean(axis=-1))
-        return np.asarray(np.where((right == 0).all(axis=-1), 0.0, score), dtype=np.float64)
+    def signature(self, meant: References) -> str:
+        """sacreBLEU's does not tell the orders apart."""
+        return f"{super().signature(meant)}|n:1-{self.order}"
 
 
 class CaptionBleu1(CaptionBleu):

@@ -108,7 +108,8 @@ def known_preset(
     """The settings tree of a preset of a task, or of its default preset; `tables` are by what is read, the
     usual first, as the setting `choice` of the task says."""
     table = tables[reads]
-    name = preset or (default if default in table else next(iter(table)))
+    usual = default if default in table else next(iter(table))
+    name = preset or usual
     if name not in table:
         others = [other for other, presets in tables.items() if name in presets]
         elsewhere = f" It reads {one_of(others)}; these data are {reads} (task.{choice})." if others else ""
@@ -116,8 +117,8 @@ def known_preset(
             what=f'There is no model "{name}" for {task}.{did_you_mean(name, table)}',
             why=f"The presets of {task} are {one_of(table)}.{elsewhere}",
             fix=(
-                "Choose one with --model, for instance --model"
-                f" {next(iter(table)) if others else default}; its parts can be changed with key.path=value."
+                f"Choose one with --model, for instance --model {usual}; its parts can be changed with"
+                " key.path=value."
             ),
         )
     what = {"kind": task} | ({choice: reads} if reads != next(iter(tables)) else {})
@@ -154,8 +155,10 @@ def merge_trees(below: Tree, above: Tree) -> Tree:
     return merged
 
 
-DECIDED = ("task", "model", "training", "transfer")
-"""Groups of settings that decided what was trained."""
+DECIDED = ("task", "model", "training", "transfer", "data.image", "data.sound")
+"""Groups of settings that decided what was trained ..."""
+LIMITS = ("data.image.most_pixels", "data.sound.longest")
+"""... and those in them that only say what is refused."""
 
 
 def refuse_other(trained: Tree, told: Tree, keys: Iterable[str]) -> None:
@@ -165,10 +168,11 @@ def refuse_other(trained: Tree, told: Tree, keys: Iterable[str]) -> None:
     """
     for key in keys:
         before, now = _value_at(trained, key), _value_at(told, key)
-        if key.split(".")[0] in DECIDED and before != now:
+        decided = any(f"{key}.".startswith(f"{group}.") for group in DECIDED) and key not in LIMITS
+        if decided and before != now:
             raise UserError(
                 what=f"settings: {key} is {_written(now)}, but the run was trained with {_written(before)}.",
-                why="A trained run is used as it was trained: only how data is read and how answers are"
+                why="A trained run is used as it was trained: only which data is read and how answers are"
                 " written (data.*, decode.*) can be told anew.",
                 fix=f"Leave it out, or train another run with {key}={_written(now)}",
             )

@@ -51,6 +51,8 @@ class Bleu(SacreMetric):
 
     name, title, unit = "bleu", "BLEU", "0 to 100, sacreBLEU, cased"
     scale = "hundred"
+    order: ClassVar[int] = 4
+    """The longest n-grams that count."""
 
     def __init__(self) -> None:
         from sacrebleu.metrics.bleu import BLEU
@@ -59,7 +61,8 @@ class Bleu(SacreMetric):
 
     def score(self, counts: Num[np.ndarray, "*S K"]) -> Float[np.ndarray, "*S"]:
         length, wanted = counts[..., 0], counts[..., 1]
-        right, total = counts[..., 2:6].astype(np.float64), counts[..., 6:10]
+        right = counts[..., 2 : 2 + self.order].astype(np.float64)
+        total = counts[..., 2 + self.order : 2 + 2 * self.order]
         halvings = np.cumsum(right == 0, axis=-1)  # the k-th order without a match
         smoothed = np.where(right == 0, 0.5**halvings, right)  # counts as 1/2^k matches
         with np.errstate(divide="ignore"):

@@ -50,6 +50,9 @@ def test_every_caption_is_learnt_from_and_every_picture_scored_once(described):
     scores = json.loads((run.folder / "scores.json").read_text())
     assert scores["examples"] == run.facts.rows["valid"] and run.facts.rows["train"] < 60
     assert list(scores["metrics"]) == ["bleu", "cider", "chrf", "bleu3", "bleu2", "bleu1"]
+    assert scores["signatures"]["bleu"].endswith("|n:1-4") and scores["signatures"]["bleu1"].endswith(
+        "|n:1-1"
+    )
     assert set(scores["baselines"]) == {"commonest caption", "nearest colour"}
     assert scores["baselines"]["commonest caption"]["bleu1"]["value"] > 50  # "two shapes <b>" is a reference
     assert not run.facts.learnt["image_flips"]  # captions say left
@@ -88,6 +91,10 @@ def test_other_pictures_are_found_beside_their_table_or_where_told(described, tm
         for path in (folder / "images").iterdir():
             archive.write(path, path.name)
     (tmp_path / "t.jsonl").write_text((folder / "table.jsonl").read_text())
+    (tmp_path / "pictures.zip").rename(tmp_path / "away")
+    code, _, err = seqlab("evaluate", run.folder, tmp_path / "t.jsonl")
+    assert code == 2 and "t.jsonl:1" in err and "data.images=FOLDER" in err, err
+    (tmp_path / "away").rename(tmp_path / "pictures.zip")
     words = ["evaluate", run.folder, tmp_path / "t.jsonl", f"data.images={tmp_path / 'pictures.zip'}"]
     code, again, err = seqlab(*words, "--json")
     assert code == 0 and json.loads(again)["metrics"] == json.loads(out)["metrics"], err
@@ -111,6 +118,21 @@ def test_each_word_has_a_map_over_the_picture(described, tmp_path, seqlab):
         assert drawn.width > 500
     told = run.explain(str(picture), target="a red circle")
     assert [piece.strip() for piece in told.maps[0].written] == ["red", "circle", "[EOS]"]
+    code, _, err = seqlab("explain", run.folder, f"{picture}\ta red circle", "--out", tmp_path / "own.json")
+    assert code == 0 and json.loads((tmp_path / "own.json").read_text()) == told.to_json() | {
+        "text": str(picture)
+    }, err
+
+
+def test_a_run_reads_pictures_as_it_was_trained_to(described, seqlab):
+    run, folder = described
+    picture = folder / "images" / "3.png"
+    code, _, err = seqlab("predict", run.folder, picture, "data.image.size=8")
+    assert code == 2 and "data.image.size is 8, but the run was trained with null" in err, err
+    code, _, err = seqlab("predict", run.folder, picture, "data.image.most_pixels=100000")
+    assert code == 0, err
+    code, _, err = seqlab("predict", run.folder, f"{picture}\ta red circle")
+    assert code == 2 and "Give them one by one" in err, err
 
 
 def test_a_model_without_attention_says_so(described, tmp_path):
@@ -222,6 +244,13 @@ def test_without_pillow_it_says_what_to_type(table, seqlab, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     code, _, err = seqlab("train", "caption", table, "--out", table.parent / "run")
     assert code == 2 and 'pip install "seqlab[image]"' in err
+
+
+@pytest.mark.parametrize(("reads", "metric"), [("image", "errors"), ("text", "cider"), ("sound", "bleu")])
+def test_a_metric_of_other_texts_is_refused(reads, metric, table, seqlab):
+    words = ["train", "translate", table, "--out", table.parent / "run", f"task.metric={metric}"]
+    code, _, err = seqlab(*words, f"task.reads={reads}")
+    assert code == 2 and f"task.metric is {metric}, but what is read is {reads}" in err, err
 
 
 def test_an_input_of_another_kind_is_refused(table, seqlab):

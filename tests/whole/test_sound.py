@@ -97,6 +97,10 @@ def test_recordings_at_fault_are_told_with_file_and_row_and_nothing_is_written(s
 
 def test_what_is_asked_and_can_not_be_heard_is_told(seqlab, clips, tmp_path):
     seqlab("train", "classify", clips, "--model", "lstm", "--out", tmp_path / "run", *QUICK)
+    code, _, err = seqlab("evaluate", tmp_path / "run", clips, "data.sound.bands=20")
+    assert code == 2 and "data.sound.bands is 20, but the run was trained with 40" in err, err
+    code, _, err = seqlab("predict", tmp_path / "run", "one.wav\tone")
+    assert code == 2 and "Give them one by one" in err, err
     (tmp_path / "text.wav").write_text("hello")
     for name, told in (("text.wav", "can't be read as sound"), ("none.wav", "There is no file")):
         code, _, err = seqlab("predict", tmp_path / "run", tmp_path / name)

@@ -16,7 +16,7 @@ from seqlab.baselines.copies import Copy, WordByWord
 from seqlab.baselines.transcripts import CommonestText
 from seqlab.config import Probability, Tree, dump
 from seqlab.data.read import DataConfig
-from seqlab.errors import UserError
+from seqlab.errors import UserError, one_of
 from seqlab.fields.field import Field
 from seqlab.fields.source import SourceField
 from seqlab.fields.target import TargetField
@@ -41,9 +41,10 @@ class Translate(Writes, kind="translate"):
     open_ends: Probability = 0.05
     """Share of the sources, others in every epoch, that are learnt without the full stop at their end: many
     people type none."""
-    metric: Literal["bleu", "chrf", "errors"] = "bleu"
-    """What decides which weights are best. errors: wrong tokens between spaces, for targets such as
-    sounds."""
+    metric: Literal["bleu", "chrf", "cider", "errors"] | None = None
+    """What decides which weights are best. cider: of captions alone; errors: wrong tokens between spaces, for
+    targets such as sounds, or wrong characters of what is said in a recording. Empty: bleu, of recordings
+    errors."""
 
     example: ClassVar[str] = "I am a student"
     data_example: ClassVar[str] = "train.en,train.fr"
@@ -58,6 +59,12 @@ class Translate(Writes, kind="translate"):
         (rules.ENDLESS, 2),
     )
     stretch: ClassVar[float] = 6.0  # dropout grows with the passes
+    decisive: ClassVar[dict[str, tuple[str, ...]]] = {
+        "text": ("bleu", "chrf", "errors"),
+        "image": ("bleu", "chrf", "cider"),
+        "sound": ("errors",),
+    }
+    """What may decide, by what is read; the first does where nothing is told."""
 
     @staticmethod
     def presets(size: Size) -> dict[str, Tree]:
@@ -77,7 +84,7 @@ class Translate(Writes, kind="translate"):
 
     def answer(self, known: Known) -> Answer:
         if self.reads == "image":
-            return writing.picture_answer(known, self.metric)
+            return writing.picture_answer(known, self.metric or self.decisive["image"][0])
         if self.reads == "sound":
             return translate_sound.answer(known)
         source, target = known.fields
@@ -90,7 +97,7 @@ class Translate(Writes, kind="translate"):
         if self.metric == "errors":
             return [TokenErrorRate(), SequenceErrorRate()]
         first: list[Metric] = [Bleu(), Chrf()]
-        return [*(first if self.metric == "bleu" else reversed(first)), SequenceErrorRate()]
+        return [*(reversed(first) if self.metric == "chrf" else first), SequenceErrorRate()]
 
     def baselines(self) -> Sequence[type[Baseline]]:
         kinds: dict[str, Sequence[type[Baseline]]] = {
@@ -109,6 +116,13 @@ class Translate(Writes, kind="translate"):
 
     def refuse(self, data: DataConfig) -> None:
         super().refuse(data)
+        known = self.decisive[self.reads]
+        if self.metric is not None and self.metric not in known:
+            raise UserError(
+                what=f"task.metric is {self.metric}, but what is read is {self.reads}.",
+                why=f"What is written for it is scored otherwise: {one_of(known)} can decide.",
+                fix=f"Leave it out, or set task.metric={known[0]}.",
+            )
         if self.joint and data.target_tokens is not None:
             raise UserError(
                 what=f'task.joint is true, but data.target_tokens.kind is "{data.target_tokens.kind}".',
