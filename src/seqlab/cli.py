@@ -229,8 +229,8 @@ def evaluate(
         print(json.dumps(scores.to_json()))
         return
     print(scores)
-    yours = trained.example or trained.reads.yours
-    print(f'Next: seqlab explain {run} "{yours}" --out map.html', file=sys.stderr)
+    yours, beside = trained.example or trained.reads.yours, trained.answer.beside
+    print(f'Next: seqlab explain {run} "{yours}"{beside} --out map.html', file=sys.stderr)
 
 
 @app.command()

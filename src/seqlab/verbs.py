@@ -94,9 +94,18 @@ def write_on(run: Run, prompt: str, settings: dict[str, Any], given: Sequence[st
         for piece in run.stream(prompt, settings, one_for_all(given)):
             print(piece, end="", flush=True)
         print()
+    also = f" --given {shlex.quote(given[0])}" if given else ""
     print(
-        f'Next: seqlab predict {run.folder} "{prompt}" decode.temperature=1.0 decode.seed=1', file=sys.stderr
+        f'Next: seqlab predict {run.folder} "{prompt}"{also} decode.temperature=1.0 decode.seed=1',
+        file=sys.stderr,
     )
+
+
+def _evaluation(run: Run) -> str:
+    """The command that scores this run on data of its kind, as its card has it."""
+    begin, known = "seqlab evaluate .", run.task.words(run.answer).shell
+    command = next((one for one in known if one.startswith(begin)), f"{begin} {run.task.data_example}")
+    return command.replace(begin, f"seqlab evaluate {run.folder}", 1)
 
 
 def predict_file(
@@ -117,7 +126,7 @@ def predict_file(
             Path(output), (kept(row.record) | answer.columns() for row, answer in answered)
         )
         print(f"{count:,} answers in {output}")
-        print(f"Next: seqlab evaluate {folder} {run.task.data_example}", file=sys.stderr)
+        print(f"Next: {_evaluation(run)}", file=sys.stderr)
         return
     for row, answer in answered:
         print(

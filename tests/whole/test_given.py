@@ -78,6 +78,8 @@ def test_evaluate_says_what_the_label_is_worth(seqlab, trained, says):
     code, out, err = seqlab("evaluate", folder, says, "--json")
     assert code == 0, err
     metrics = json.loads(out)["metrics"]
+    code, _, err = seqlab("evaluate", folder, says)
+    assert code == 0 and '"the" --given' in err, err
     assert list(metrics) == ["bpc", "perplexity", "bpc_misled"]
     assert metrics["bpc"]["value"] < metrics["bpc_misled"]["value"]
     last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])

@@ -174,6 +174,11 @@ class Answer(ABC):
         """What to type after `seqlab predict RUN`; empty: an example, in quotes."""
         return ""
 
+    @property
+    def beside(self) -> str:
+        """What to type beside every text that is asked about, with a space before it; empty: nothing."""
+        return ""
+
     # Learning and scoring -----------------------------------------------------------------------------------
 
     @abstractmethod

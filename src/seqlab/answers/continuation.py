@@ -159,7 +159,11 @@ class ContinuationAnswer(Answer):
 
     @property
     def ask(self) -> str:
-        return f"--given {shlex.quote(self.given.examples[0])}" if self.given else super().ask
+        return self.beside.strip()
+
+    @property
+    def beside(self) -> str:
+        return f" --given {shlex.quote(self.given.examples[0])}" if self.given else ""
 
     # Learning and scoring -----------------------------------------------------------------------------------
 
