@@ -6,8 +6,9 @@ from __future__ import annotations
 import base64
 import io
 import struct
+import textwrap
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -46,9 +47,12 @@ def data_uri(pixels: np.ndarray) -> str:
 
 
 def image_html(pixels: np.ndarray, name: str) -> str:
-    """A small picture with its name."""
-    shown = escape(name, quote=True)
-    return f'<img class="picture" src="{data_uri(pixels)}" alt="{shown}" title="{shown}">'
+    """A small picture with the end of its name."""
+    shown, end = escape(name, quote=True), escape(name.rpartition("/")[2])
+    return (
+        f'<img class="picture" src="{data_uri(pixels)}" alt="{shown}" title="{shown}">'
+        f'<div class="small soft">{end}</div>'
+    )
 
 
 def views(one: Map) -> list[tuple[str, np.ndarray]]:
@@ -118,50 +122,68 @@ def _shade(share: float, signed: bool) -> str:
 
 ACROSS = 6
 """Views side by side."""
-SIDE = 1.6
-"""Inches of a view."""
+SIDE, GAP, HEAD = 1.6, 0.26, 0.25
+"""Inches of a view, of its name above it, and of a line of text."""
+LEAST = 3.2
+"""Inches that the answer and the names of maps have, at least."""
+LETTERS = 12
+"""Of the answer, in an inch."""
+View = tuple[str, np.ndarray | None, bool]
+"""A name, weights over a picture, and whether they have signs; without weights, the picture alone."""
 
 
 def draw(explanation: Explanation) -> bytes:
-    """The same as one .png file."""
+    """The same as one .png file: the picture as it was read, and the views of each map."""
     from matplotlib.figure import Figure
 
     assert explanation.picture is not None
-    shown = [(one, views(one)) for one in explanation.maps if views(one)]
-    lines = sum(-(-len(some) // ACROSS) for _, some in shown)
-    figure = Figure(figsize=(ACROSS * SIDE, lines * (SIDE + 0.4) + 0.4), dpi=150, facecolor="white")
-    top = figure.get_size_inches()[1]
-    figure.text(0.01, 1 - 0.25 / top, explanation.label, fontsize=10, weight="bold", parse_math=False)
-    for number, (one, name, weights, row, column) in enumerate(_placed(shown)):
-        bottom = 1 - (0.4 + (row + 1) * (SIDE + 0.4) - 0.1) / top
-        place = (column / ACROSS + 0.005, bottom, 1 / ACROSS - 0.01, SIDE / top)
-        axes = figure.add_axes(place, label=str(number))
-        _view(axes, explanation.picture, weights, one.signed)
-        axes.set_title(name or one.name, fontsize=7, parse_math=False, pad=2)
+    blocks = _blocks(explanation)
+    across = min(ACROSS, max(len(some) for _, some in blocks))
+    wide = max(LEAST, across * SIDE)
+    told = textwrap.wrap(explanation.label, int(wide * LETTERS), max_lines=4, placeholder=" …") or [""]
+    rows = sum(-(-len(some) // across) for _, some in blocks)
+    high = HEAD * (len(told) + len(blocks)) + rows * (SIDE + GAP) + 0.1
+    figure = Figure(figsize=(wide, high), dpi=150, facecolor="white")
+    above = 0.06
+    for line in told:
+        figure.text(0.01, 1 - above / high, line, fontsize=10, weight="bold", va="top", parse_math=False)
+        above += HEAD
+    for title, some in blocks:
+        figure.text(0.01, 1 - above / high, title, fontsize=8, va="top", parse_math=False)
+        above += HEAD
+        for place, (name, weights, signed) in enumerate(some):
+            column = place % across
+            above += SIDE + GAP if column == 0 else 0.0
+            left, bottom = (column + 0.02) * SIDE / wide, 1 - above / high
+            box = (left, bottom, 0.96 * SIDE / wide, 0.96 * SIDE / high)
+            axes = figure.add_axes(box, label=f"{title} {place}")
+            _view(axes, explanation.picture, weights, signed)
+            axes.set_title(name[:20], fontsize=7, parse_math=False, pad=2, loc="left")
     made = io.BytesIO()
     figure.savefig(made, format="png")
     return made.getvalue()
 
 
-def _placed(
-    shown: Sequence[tuple[Map, list[tuple[str, np.ndarray]]]],
-) -> Iterator[tuple[Map, str, np.ndarray, int, int]]:
-    """Each view with its row and its column."""
-    row = 0
-    for one, some in shown:
-        for place, (name, weights) in enumerate(some):
-            yield one, name, weights, row + place // ACROSS, place % ACROSS
-        row += -(-len(some) // ACROSS)
+def _blocks(explanation: Explanation) -> list[tuple[str, list[View]]]:
+    """The name of each map, and its views; before the first of them the picture alone."""
+    blocks: list[tuple[str, list[View]]] = []
+    for one in explanation.maps:
+        if some := [(name, weights, one.signed) for name, weights in views(one)]:
+            plain: list[View] = [] if blocks else [("as it was read", None, False)]
+            blocks.append((one.name, [*plain, *some]))
+    return blocks
 
 
-def _view(axes: Any, picture: np.ndarray, weights: np.ndarray, signed: bool) -> None:
+def _view(axes: Any, picture: np.ndarray, weights: np.ndarray | None, signed: bool) -> None:
     height, width = picture.shape[:2]
     place = (0, width, height, 0)
     axes.imshow(picture, extent=place, interpolation="nearest")
+    axes.axis("off")
+    if weights is None:
+        return
     share = weights / (float(np.abs(weights).max()) or 1.0)
     colour = np.zeros((*share.shape, 4))
     colour[..., 3] = DARKEST * (np.abs(share) if signed else 1 - share)
     if signed:
         colour[..., :3] = np.where(share[..., None] > 0, (0.2, 0.55, 0.91), (0.94, 0.39, 0.24))
     axes.imshow(colour, extent=place, interpolation="nearest")
-    axes.axis("off")

@@ -81,6 +81,8 @@ class Words:
 
 
 OFTEN = "Often these are mistakes in the data, or texts that say too little: worth reading first."
+SEEN = "Often these are mistakes in the data, or pictures that show too little: worth looking at first."
+HEARD = "Often these are mistakes in the data, or recordings that say too little: worth hearing first."
 SURPRISING = (
     "Names, other languages and mistakes in the data are what a language model does not predict: "
     "worth reading first."

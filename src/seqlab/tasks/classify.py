@@ -27,7 +27,7 @@ from seqlab.fields.values import ValuesField
 from seqlab.model import ModelConfig
 from seqlab.objectives import CrossEntropy, HopPenalty, SquaredError
 from seqlab.parts import Facts, Objective
-from seqlab.report.words import OFTEN, Words, WorstTable
+from seqlab.report.words import HEARD, OFTEN, SEEN, Words, WorstTable
 from seqlab.tasks import classify_presets
 from seqlab.tasks.task import TaskConfig, TrainedRun, Weighted
 
@@ -143,13 +143,14 @@ class Classify(TaskConfig, kind="classify"):
     def words(self, answer: Answer) -> Words:
         labels = answer.labels if isinstance(answer, LabelAnswer) else ()
         noun, yours = answer.reads.noun, answer.reads.yours
+        often = {"image": SEEN, "sound": HEARD}.get(answer.reads.kind, OFTEN)
         return Words(
             purpose=_purpose(labels, answer.reads.noun),
             summed="rows",
             drawn=1,
-            worst=WorstTable("The mistakes it is surest of", (noun, "meant", "said", "sure of it"), OFTEN)
+            worst=WorstTable("The mistakes it is surest of", (noun, "meant", "said", "sure of it"), often)
             if labels
-            else WorstTable("The largest errors", (noun, "meant", "said", "error"), OFTEN),
+            else WorstTable("The largest errors", (noun, "meant", "said", "error"), often),
             shell=(f'seqlab predict . "{yours}"', "seqlab evaluate . more.csv"),
             explain=f'seqlab explain . "{yours}" --out map.html',
             python=(f'run.predict(["{yours}"])[0].{"label" if labels else "value"}',),
