@@ -105,6 +105,96 @@ def test_the_plain_form_has_neither_scale_nor_output_projection():
     assert sum(tensor.numel() for tensor in attention.parameters()) == attention.cost(6).parameters
 
 
+def by_loops(attention, x, memory, causal=False):
+    """A1 and A2, number by number: for each row, position and head softmax(q · k · factor) over what is seen,
+    the mean of values, heads side by side, and the projection where there is one."""
+    form, rows = attention.form, []
+
+    def of(layer, vector, head, width):
+        found = layer.weight @ vector + (0 if layer.bias is None else layer.bias)
+        return found[head * width : (head + 1) * width]
+
+    for asking, read in zip(x, memory, strict=True):
+        states = []
+        for place, vector in enumerate(asking):
+            mixed = []
+            for head in range(form.heads):
+                q = of(attention.query, vector, head, form.key)
+                scores = []
+                for slot in read[: place + 1 if causal else None]:
+                    score = sum(
+                        a * b for a, b in zip(q, of(attention.key, slot, head, form.key), strict=True)
+                    )
+                    scores.append(score / math.sqrt(form.key) if form.scale else score)
+                total = sum(score.exp() for score in scores)
+                shares = [score.exp() / total for score in scores]
+                values = [of(attention.value, slot, head, form.value) for slot in read]
+                mixed.append(sum(share * value for share, value in zip(shares, values, strict=False)))
+            state = torch.cat(mixed)
+            states.append(attention.output.weight @ state + attention.output.bias if form.output else state)
+        rows.append(torch.stack(states))
+    return torch.stack(rows)
+
+
+WIDTHS = {"own": {}, "wide keys": {"key": 7, "value": 2}, "wide values": {"key": 1, "value": 6}}
+
+
+@pytest.mark.parametrize("widths", WIDTHS)
+@pytest.mark.parametrize("output", [True, False])
+@pytest.mark.parametrize("scale", [True, False])
+def test_every_form_is_its_equation(scale, output, widths):
+    """Fused and recorded, to itself, causal, and over a memory of another width, with formula and count."""
+    torch.manual_seed(0)
+    form = replace(STANDARD, scale=scale, output=output, **WIDTHS[widths])
+    x, memory = torch.randn(2, 4, 12), torch.randn(2, 5, 7)
+    for changed, read in (({}, None), ({"causal": True}, None), ({"memory": 7}, memory)):
+        attention = random_biases(MultiHeadAttention(replace(form, **changed)))
+        expected = by_loops(attention, x, x if read is None else read, "causal" in changed)
+        result, weights = recorded(attention, x, memory=read)
+        assert_close(attention(x, memory=read), expected, atol=1e-5, rtol=1e-5)
+        assert_close(result, expected, atol=1e-5, rtol=1e-5)
+        assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+        cost = attention.cost(6)
+        assert cost.parameters == sum(tensor.numel() for tensor in attention.parameters())
+        h, u, v, d, m = 3, attention.form.key, attention.form.value, 12, 7 if changed.get("memory") else 12
+        terms = {"4d²": 4 * d * d, "hu·2d": 2 * h * u * d, "hv·2d": 2 * h * v * d, "hv·d": h * v * d}
+        terms |= {"hu·(d + m)": h * u * (d + m), "hv·(d + m)": h * v * (d + m), "hv·m": h * v * m}
+        biases = 2 * h * u + h * v + (12 if output else 0)
+        formula = cost.parameters_formula.removesuffix(" + biases").replace(" + hv", "|hv").split("|")
+        assert sum(terms[term] for term in formula) + biases == cost.parameters
+        assert cost.work == 6 * 6 * h * (u + v) // 2
+        assert cost.work_formula == ("n²d" if h * (u + v) == 2 * d else "n²h(u + v)/2")
+
+
+def test_a_transformer_has_the_attention_that_its_settings_tell_also_over_a_memory():
+    told = {"key_width": 3, "value_width": 5, "scale_scores": False, "biases": False}
+    [layer] = Transformer(layers=1, heads=2, causal=True, **told).build_over(8, 6).layers
+    own = Form(width=8, memory=8, heads=2, key=3, value=5, biases=False, output_bias=False, scale=False)
+    assert layer.attention.form == replace(own, causal=True)
+    assert layer.cross.form == replace(own, memory=6)
+    [layer] = Transformer(layers=1, heads=2, output_projection=False).build_over(8, 6).layers
+    plain = replace(Form.standard(8, 2), output=False)
+    assert (layer.attention.form, layer.cross.form) == (plain, replace(plain, memory=6))
+    [layer] = (
+        Transformer(layers=1, heads=3, key_width=2, value_width=4).build(8).layers
+    )  # 3 need not divide 8
+    assert layer.attention.form == Form(width=8, memory=8, heads=3, key=2, value=4)
+
+
+@pytest.mark.parametrize(
+    "told, match",
+    [
+        ({"heads": 3, "key_width": 2}, "heads is 3, but the width is 8"),
+        ({"heads": 2, "key_width": 3, "positions": Rotary()}, "key_width is 3, and positions are rotary"),
+        ({"heads": 2, "value_width": 5, "output_projection": False}, "make 10, but the width is 8"),
+    ],
+)
+def test_widths_that_do_not_go_together_are_refused_with_a_way_out(told, match):
+    with pytest.raises(UserError, match=match) as error:
+        Transformer(**told).build(8)
+    assert error.value.why and error.value.fix
+
+
 def test_causal_weights_on_the_future_are_exactly_zero():
     torch.manual_seed(0)
     _, weights = recorded(MultiHeadAttention(replace(STANDARD, causal=True)), torch.randn(2, 9, 12))
@@ -212,6 +302,8 @@ def test_merging_is_refused_with_rotary_positions():
     with pytest.raises(UserError, match="rotary"):
         build(EncoderConfig, {"kind": "transformer", "merged_query_key": True, "positions": "rotary"}, "here")
     Transformer(merged_query_key=True)
+    with pytest.raises(ValueError, match="key_width"):
+        Transformer(merged_query_key=True, key_width=4)
 
 
 @pytest.mark.parametrize("local, work, path", [(None, 100 * 100 * 12, 1), (5, 5 * 100 * 12, 20)])

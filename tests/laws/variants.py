@@ -84,6 +84,10 @@ ENCODERS: dict[str, EncoderConfig] = {
     "transformer local": small(local=4),
     "transformer local causal": small(local=3, causal=True),
     "transformer local rotary": small(local=17, positions=Rotary()),
+    "transformer plain attention": small(scale_scores=False, output_projection=False),
+    "transformer widths": small(key_width=3, value_width=5),
+    "transformer widths causal": small(key_width=1, value_width=7, causal=True, biases=False),
+    "transformer widths local": small(key_width=6, value_width=3, local=5, positions=Rotary()),
     "transformer merged": small(merged_query_key=True),
     "transformer merged local": small(merged_query_key=True, local=5, biases=False),
     "both-ways": BothWays(body=Lstm(width=5)),
@@ -181,6 +185,8 @@ WRITERS: dict[str, DecoderConfig] = {
     "causal transformer rotary": causal(small(positions=Rotary())),
     "causal transformer learned": causal(small(positions=Learned(length=40))),
     "causal transformer local": causal(small(local=3)),
+    "causal transformer plain attention": causal(small(scale_scores=False, output_projection=False)),
+    "causal transformer widths": causal(small(key_width=3, value_width=5, local=4)),
     "causal transformer merged": causal(small(merged_query_key=True)),
     "causal transformer concatenated": causal(
         small(positions=Sinusoidal(mode="concatenate", width=4)), dropout=0.2

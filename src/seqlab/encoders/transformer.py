@@ -26,7 +26,16 @@ class Transformer(EncoderConfig, kind="transformer"):
     layers: Positive = 2
     """How many layers."""
     heads: Positive = 4
-    """Attention heads of a layer; they share its width out among them."""
+    """Attention heads of a layer; they share its width out among them, unless key_width and value_width tell
+    theirs."""
+    key_width: Positive | None = None
+    """Width of the queries and keys of one head; when empty its share, width / heads."""
+    value_width: Positive | None = None
+    """Width of the values of one head; when empty its share, width / heads."""
+    scale_scores: bool = True
+    """Divide attention scores by the root of the key width; a merged matrix has that in it."""
+    output_projection: bool = True
+    """Mix the heads by one more matrix; without it they are only put side by side."""
     feed_forward: Positive | None = None
     """Width inside the feed-forward block; four times the width when empty."""
     activation: Activation = "relu"
@@ -61,6 +70,11 @@ class Transformer(EncoderConfig, kind="transformer"):
                 "merged_query_key does not go with rotary positions, which turn queries and keys apart. "
                 "Choose sinusoidal or learned positions, or merged_query_key: false."
             )
+        if self.merged_query_key and self.key_width is not None:
+            raise ValueError(
+                "key_width does not go with merged_query_key, whose matrix is as wide as the states. "
+                "Leave key_width empty, or choose merged_query_key: false."
+            )
 
     def build(self, width_in: int) -> TransformerEncoder:
         return TransformerEncoder(self, width_in)
@@ -71,6 +85,20 @@ class Transformer(EncoderConfig, kind="transformer"):
 
     def as_causal(self) -> Transformer:
         return replace(self, causal=True)
+
+    def form(self, width: int) -> Form:
+        """The shape of its attention, over states of this width."""
+        return Form(
+            width=width,
+            memory=width,
+            heads=self.heads,
+            key=self.key_width or width // self.heads,
+            value=self.value_width or width // self.heads,
+            biases=self.biases,
+            output_bias=self.biases,
+            scale=self.scale_scores,
+            output=self.output_projection,
+        )
 
 
 Past = tuple[Tensor, Tensor]
@@ -86,7 +114,7 @@ class TransformerLayer(nn.Module):
         self, config: Transformer, width: int, rotary: RotaryPositions | None, memory: int | None
     ) -> None:
         super().__init__()
-        form = replace(Form.standard(width, config.heads), biases=config.biases, output_bias=config.biases)
+        form = config.form(width)
         own = replace(form, merged=config.merged_query_key, causal=config.causal, local=config.local)
         self.pre = config.norm == "pre"
         self.attention = MultiHeadAttention(own, rotary)
@@ -172,12 +200,12 @@ class TransformerEncoder(Encoder):
     @torch.no_grad()
     def _calm_residuals(self) -> None:
         for layer in self.layers:
-            blocks = [layer.attention, layer.feed_forward] + (
-                [layer.cross] if layer.cross is not None else []
-            )
-            for block in blocks:
-                assert isinstance(block.output, nn.Linear)
-                block.output.weight.mul_((len(blocks) * len(self.layers)) ** -0.5)
+            looking = [one for one in (layer.attention, layer.cross) if one is not None]
+            # Without an output projection what a block adds is as large as its values.
+            last = [one.output if isinstance(one.output, nn.Linear) else one.value for one in looking]
+            last.append(layer.feed_forward.output)
+            for linear in last:
+                linear.weight.mul_((len(last) * len(self.layers)) ** -0.5)
 
     def forward(self, x: Seq) -> Seq:
         assert self.memory is None, "a Transformer over a memory is advanced by `extend`"
@@ -252,13 +280,33 @@ def _norm(config: Transformer, width: int) -> nn.LayerNorm:
 
 
 def _check_heads(config: Transformer, width: int) -> None:
+    """That heads come out even: in their shares, in pairs that turn, and in what they add to the states."""
     even = isinstance(config.positions, Rotary)
-    if width % config.heads or (even and width // config.heads % 2):
+    if width % config.heads and not (config.key_width and config.value_width):
         raise UserError(
             what=f"transformer: heads is {config.heads}, but the width is {width}.",
             why=f"The heads share the width out among them in equal{', even' if even else ''} parts.",
             fix=(
                 f"Choose a number of heads that divides {width}, for instance heads=1, or another input"
-                " width."
+                " width; or set both key_width and value_width."
             ),
+        )
+    form = config.form(width)
+    if even and form.key % 2:
+        told = f"heads is {config.heads}, but the width is {width}: keys are {form.key} wide"
+        raise UserError(
+            what=f"transformer: {f'key_width is {form.key}' if config.key_width else told}, and positions are"
+            " rotary.",
+            why="Rotary positions turn the features of keys in pairs, so their number has to be even.",
+            fix="Choose an even key_width, another number of heads, or other positions.",
+        )
+    if not form.output and form.heads * form.value != width:
+        raise UserError(
+            what=(
+                f"transformer: output_projection is false, and {form.heads} heads with values of width"
+                f" {form.value} make {form.heads * form.value}, but the width is {width}."
+            ),
+            why="Without the projection the heads side by side are added to the states as they are.",
+            fix=f"Leave value_width empty with a number of heads that divides {width}, or set"
+            " output_projection=true.",
         )

@@ -66,7 +66,8 @@ class MultiHeadAttention(Attends):
 
     Merged form: scores are x W̃ m with one matrix W̃ = W_Qᵀ W_K/√U a head, and with biases also u · m, u =
     W_Kᵀ b_Q/√U. What the key bias adds is the same for all positions of the memory, so softmax cancels it and
-    the merged form has none. There is no dropout on the weights: it would leave the fused kernel.
+    the merged form has none. There is no dropout on the weights: it would leave the fused kernel. Values of
+    another width than the keys leave it, too, on a CPU: torch then keeps the weights.
     """
 
     def __init__(self, form: Form, rotary: RotaryPositions | None = None) -> None:
@@ -236,10 +237,12 @@ class MultiHeadAttention(Attends):
         return mixed, whole[:, :, :length, left : left + length]  # B H T T
 
     def cost(self, length: int) -> Cost:
-        """For self-attention over `length` positions. Each of its two products takes the work told here."""
+        """For self-attention over `length` positions. Each of its two products takes the work told here, on
+        average where keys and values differ in width."""
         form = self.form
         keys = form.heads * (form.memory if form.merged else form.key)
         values = form.heads * form.value
+        both = 2 * keys if form.merged else keys + values  # widths of the two products: scores, and the mix
         parameters = form.width * keys + form.memory * values + form.biases * (keys + values)
         if not form.merged:
             parameters += form.memory * keys + form.biases * keys
@@ -254,15 +257,27 @@ class MultiHeadAttention(Attends):
         return Cost(
             name="attention",
             parameters=parameters,
-            parameters_formula=("h·d² + 2d²" if form.merged else "4d²")
-            + (" + biases" if form.biases else ""),
-            work=near * length * keys,
-            work_formula=("rn" if form.local else "n²") + ("hd" if form.merged else "d"),
+            parameters_formula=self._formula() + (" + biases" if form.biases else ""),
+            work=near * length * both // 2,
+            work_formula=("rn" if form.local else "n²")
+            + ("hd" if form.merged else "d" if both == 2 * form.width else "h(u + v)/2"),
             projections=length * products,
             sequential_steps=1,
             longest_path=-(-length // near),
             memory=length * (2 * keys + 2 * values),  # the fused kernel keeps no weights
         )
+
+    def _formula(self) -> str:
+        """Weights of a layer with h heads, keys of width u and values of width v, from d features and m of
+        the memory."""
+        form = self.form
+        shared = form.heads * form.value == form.width == form.memory and form.output
+        if shared and (form.merged or form.key == form.value):
+            return "h·d² + 2d²" if form.merged else "4d²"
+        own = form.width == form.memory
+        both, memory = ("2d", "d") if own else ("(d + m)", "m")
+        asked = ("h·d²" if own else "h·d·m") if form.merged else f"hu·{both}"
+        return f"{asked} + hv·{both if form.output else memory}"
 
 
 @torch.no_grad()
