@@ -68,6 +68,9 @@ ENCODERS: dict[str, EncoderConfig] = {
     "conv stride": Conv(width=6, layers=3, stride=2, activation="tanh"),
     "conv causal": Conv(width=6, layers=2, causal=True),
     "conv causal stride": Conv(width=6, layers=2, causal=True, stride=2, activation="tanh"),
+    "conv dilated": Conv(width=6, layers=3, kernel=4, dilation="growing"),
+    "conv dilated stride": Conv(width=6, layers=3, stride=2, dilation="growing", activation="tanh"),
+    "conv dilated causal": Conv(width=8, layers=4, kernel=2, dilation="growing", causal=True, residual=True),
     "conv residual": Conv(width=8, layers=2, kernel=5, residual=True, dropout=0.3),
     "transformer": small(),
     "transformer post": small(norm="post", activation="gelu-tanh"),
@@ -213,6 +216,7 @@ LANGUAGE: dict[str, DecoderConfig] = {
     "causal gru": causal(Gru(width=WIDTH), tied=False, bias=True),
     "causal rnn": causal(Rnn(width=5)),
     "causal conv": causal(Conv(width=6, layers=3, kernel=2)),
+    "causal conv dilated": causal(Conv(width=6, layers=3, dilation="growing")),
     "causal stack": causal(Stack(encoders=(Conv(width=6), small(), Lstm(width=4)))),
     "causal none": causal(NoEncoder()),
 }
