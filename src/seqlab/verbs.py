@@ -118,6 +118,8 @@ def predict_file(
     if output.endswith((".png", ".html")):
         run.draw(rows, Path(output))
         print(f"Drawn in {output}")
+        also = f"seqlab predict {folder} --input {shlex.quote(source)} --output answers.csv"
+        print(f"Next: {also}", file=sys.stderr)
         return
     answered = run.answer_rows(rows, ask, settings)
     if output:
@@ -176,11 +178,11 @@ def inspect_named(
     print(inspection)
     if growth:
         print("\n".join(str(one) for one in measure()))
-    is_preset = not Path(name).exists()
-    print(
-        f"Next: seqlab train {task} DATA --model {name}" if is_preset else f"Next: seqlab init {task}",
-        file=sys.stderr,
-    )
+    if (Path(name) / CONFIG).exists():
+        print(f"Next: seqlab evaluate {name} DATA", file=sys.stderr)
+    else:
+        also = name if Path(name).exists() else f"{task} DATA --model {name}"
+        print(f"Next: seqlab train {also}", file=sys.stderr)
 
 
 def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, classes: int) -> Model:

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import sys
+from datetime import datetime
 
 import pytest
 from hypothesis import given, settings
@@ -72,6 +73,17 @@ def test_parquet_gives_the_same_rows(tmp_path):
 
     assert good.record == {"text": "good", "label": "1", "sure": "true"} and good.place.line == 1
     assert isinstance(bad, Bad) and bad.place.line == 2
+
+
+def test_dates_and_times_of_parquet_are_written_plainly(tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    when = datetime(2024, 3, 1, 12, 30)
+    columns = {"text": [when.date()], "label": [when]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
+    [row] = table(tmp_path / "a.parquet")
+    assert dict(row.cells) == {"text": "2024-03-01", "label": "2024-03-01 12:30:00"}
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):

@@ -110,6 +110,36 @@ def test_a_series_that_training_never_saw_is_told(folder, seqlab):
     assert not (folder / "run").exists()
 
 
+def test_a_series_that_never_changes_among_others_is_told(folder, seqlab):
+    still = "".join(f"east,{day},7\n" for day in made_series.days(60))
+    made_series.written(folder / "series.csv", made_series.long(60, ["north", "south"]) + still)
+    code, out, _ = seqlab("check", "forecast", "series.csv", *SETTINGS)
+    assert (
+        code == 0
+        and 'series.csv:122: "y" never changes in 1 of 3 series, the first of which is "east"' in out
+    )
+
+
+def test_times_of_parquet_are_times(folder, seqlab):
+    """Columns of dates, not of texts: the forecast is that of the same table as text."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    path = made_series.written(folder / "series.csv", made_series.long(60))
+    read = pyarrow.csv.read_csv(path)
+    assert str(read.schema.field("ds").type).startswith("date")
+    pyarrow.parquet.write_table(read, folder / "series.parquet")
+    answers = []
+    for ending in ("csv", "parquet"):
+        words = ["forecast", f"series.{ending}", *SETTINGS, *QUICK, "training.threads=1"]
+        code, _, err = seqlab("train", *words, "--out", ending)
+        assert code == 0, err
+        code, out, err = seqlab("predict", ending, "--input", f"series.{ending}", "--json")
+        assert code == 0, err
+        answers.append([json.loads(line) for line in out.splitlines()])
+    assert answers[0] == answers[1] and answers[0][0]["ds"] == made_series.days(1, begin=60)[0]
+
+
 def test_a_gap_breaks_windows_where_it_may(folder, seqlab):
     """An empty cell, a word for it, and a missing row."""
     text = changed(changed(changed(WHOLE, 90, None), 60, f"{DAYS[58]},NA"), 30, f"{DAYS[28]},")
@@ -265,6 +295,7 @@ def test_forecasts_are_drawn(ending, name, trained, folder, seqlab):
     made_series.written(folder / "asked.csv", text)
     code, out, err = seqlab("predict", trained / name, "--input", "asked.csv", "--output", f"drawn.{ending}")
     assert code == 0 and out == f"Drawn in drawn.{ending}\n", err
+    assert err.endswith(" --input asked.csv --output answers.csv\n")
     drawn = (folder / f"drawn.{ending}").read_bytes()
     if ending == "png":
         assert drawn.startswith(b"\x89PNG")

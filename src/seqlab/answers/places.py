@@ -66,7 +66,7 @@ class PlacePrediction:
 
     def to_json(self) -> dict[str, Any]:
         tree: dict[str, Any] = {"tokens": list(self.tokens)}
-        tree |= {"values": list(self.values)} if self.values else {"tags": list(self.tags)}
+        tree |= {"values": self._rounded} if self.values else {"tags": list(self.tags)}
         if self.offsets is not None:
             tree["offsets"] = [list(one) for one in self.offsets]
         if self.spans is not None:
@@ -75,6 +75,11 @@ class PlacePrediction:
                 for start, end, type in self.spans
             ]
         return tree
+
+    @property
+    def _rounded(self) -> list[float]:
+        """The numbers to seven digits: models compute no more of them."""
+        return [float(f"{value:.7g}") for value in self.values]
 
     def text_of(self, start: int, end: int) -> str:
         """The words of a span as they were given."""
@@ -89,7 +94,7 @@ class PlacePrediction:
     def columns(self) -> dict[str, Any]:
         words = {} if self.offsets is None else {"tokens": list(self.tokens)}
         return words | (
-            {"predicted_values": list(self.values)} if self.values else {"predicted_tags": list(self.tags)}
+            {"predicted_values": self._rounded} if self.values else {"predicted_tags": list(self.tags)}
         )
 
 

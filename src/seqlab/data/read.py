@@ -517,10 +517,11 @@ _JSON_NAMES = {list: "list", str: "value", bool: "value", type(None): "null"}
 
 
 def _text(value: Any) -> str:
-    """A value as JSON writes it; text itself stays bare."""
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    """A value as JSON writes it; text itself stays bare, and so do the dates and times of parquet."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    plain = isinstance(value, (bool, int, float, list, dict))
+    return json.dumps(value, ensure_ascii=False, default=str) if plain else str(value)
 
 
 def _is_number(cell: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import functools
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 FORMATS = (
     "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y-%m-%d", "%Y-%m",
     "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%d.%m.%Y %H:%M", "%d.%m.%Y", "%Y%m%d",
+    "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S+00:00", "%Y-%m-%dT%H:%M:%S+00:00",
 )  # fmt: skip
 """How times are written; a number is a time, too."""
 DAY = 86_400
@@ -44,6 +46,7 @@ def seconds_of(cell: str, style: str) -> float | None:
         return None
 
 
+@functools.lru_cache(maxsize=65_536)  # a time is read when it is checked and again, and stands in many series
 def _parsed(text: str, style: str) -> float | None:
     try:
         return datetime.strptime(text, style).replace(tzinfo=UTC).timestamp()

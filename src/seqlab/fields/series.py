@@ -6,6 +6,7 @@ import itertools
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -74,18 +75,27 @@ class SeriesLook(Look):
             numbers.append(number_or_gap(cells[column]))
         self.characters += len(self._numbers)
 
-    @property
+    # Asked for when all rows have been seen; there may be thousands of series, so each is made once.
+
+    @cached_property
     def series(self) -> NDArray[np.int64]:
         return np.array(self._series, np.int64)
 
-    @property
+    @cached_property
     def times(self) -> NDArray[np.float64]:
         return np.array(self._times, np.float64)
 
-    @property
+    @cached_property
     def numbers(self) -> NDArray[np.float64]:
         """Rows × columns; NaN where a cell is empty."""
         return np.array([np.array(one) for one in self._numbers]).T
+
+    @cached_property
+    def rows(self) -> dict[int, NDArray[np.int64]]:
+        """The rows of each series that has some, as they stand in the data."""
+        order = np.argsort(self.series, kind="stable")
+        numbers, starts = np.unique(self.series[order], return_index=True)
+        return dict(zip(numbers.tolist(), np.split(order, starts[1:]), strict=False))
 
 
 class SeriesField(ReadField):
@@ -226,8 +236,7 @@ class SeriesField(ReadField):
             return {"train": np.ones(train.rows, bool)}
         edges = self._edges(look)
         parts = {name: np.zeros(train.rows, bool) for name in ("train", *wanted)}
-        for number in range(len(self._names)):
-            rows = np.flatnonzero(look.series == number)
+        for rows in look.rows.values():
             order = rows[np.argsort(look.times[rows], kind="stable")]
             bounds = edges(look.times[order])
             for name, (start, end) in zip(
@@ -321,23 +330,25 @@ class SeriesField(ReadField):
             if not split.rows:
                 continue
             step = self._step(first_of(splits).looks[self.name])
-            for number in np.unique(look.series).tolist():
-                name = list(self._names)[number]
+            names = list(self._names)
+            for number, rows in look.rows.items():
+                name = names[number]
                 of = f' of the series "{name}"' if name else ""
                 if number not in known:
-                    row = int(np.flatnonzero(look.series == number)[0])
                     yield Problem(
                         "error", f'{split.name}: the series "{name}" is not in the training data.',
-                        split.place(row), "Each series is learnt on a scale of its own: train on it, too.",
+                        split.place(int(rows[0])),
+                        "Each series is learnt on a scale of its own: train on it, too.",
                     )  # fmt: skip
-                yield from self._times(split, look, number, of, step)
+                yield from self._times(split, look, rows, of, step)
             yield from self._constant(split, look)
 
-    def _times(self, split: Split, look: SeriesLook, number: int, of: str, step: Step) -> Iterator[Problem]:
+    def _times(
+        self, split: Split, look: SeriesLook, rows: NDArray[np.int64], of: str, step: Step
+    ) -> Iterator[Problem]:
         """Times that are out of order, come again, or leave something out."""
         if not self.facts.time_column:
             return
-        rows = np.flatnonzero(look.series == number)
         written = look.times[rows]
         moves = np.diff(step.index(written))
         for wrong, what, fix in (
@@ -376,6 +387,15 @@ class SeriesField(ReadField):
                     "error", f'"{column}" has {same}.', split.place(0),
                     "There is nothing to forecast: leave it out of task.targets.",
                 )  # fmt: skip
+            elif still := [
+                number for number, rows in look.rows.items() if len(set(numbers[rows].tolist())) == 1
+            ]:
+                name = list(self._names)[still[0]]
+                yield Problem(
+                    "warning", f'"{column}" never changes in {len(still):,} of {len(look.rows):,} series, the'
+                    f' first of which is "{name}".', split.place(int(look.rows[still[0]][0])),
+                    "There is nothing to forecast of them: leave them out.",
+                )  # fmt: skip
 
     def leaks(self, splits: Splits) -> Iterator[Problem]:
         if self.facts.time_column:
@@ -394,7 +414,7 @@ class SeriesField(ReadField):
         look: SeriesLook = split.looks[self.name]
         step = self._step(look)
         written = self.facts.step.written
-        count = len(np.unique(look.series))
+        count = len(look.rows)
         series = f"{count:,} series, " if self.facts.series_column else ""
         lines = [
             f"  {series}from {written(look.times.min())} to {written(look.times.max())}, step: {step}"
@@ -413,12 +433,8 @@ class SeriesField(ReadField):
         lines = []
         for name, mask in self.parts(splits, None).items():
             if name != "train" and self.facts.time_column:
-                times = look.times[mask]
-                first = (
-                    np.sort(times)[min(self.window, len(times) - 1)]
-                    if not self.facts.series_column
-                    else times.min()
-                )
+                own = [np.sort(look.times[rows[mask[rows]]]) for rows in look.rows.values()]
+                first = min(times[min(self.window, len(times) - 1)] for times in own if len(times))
                 lines.append(f"{name}: held out from {self.facts.step.written(first)} on")
         return lines
 
@@ -427,15 +443,16 @@ class SeriesField(ReadField):
     def _step(self, look: SeriesLook) -> Step:
         if not self.facts.time_column:
             return Step()
-        first = look.series == look.series[0]
+        first = look.rows[int(look.series[0])]
         return step_of(look.times[first], self.facts.step.style)
 
     def settle(self, splits: Splits, chosen: NDArray[np.bool_]) -> None:
         look: SeriesLook = first_of(splits).looks[self.name]
         step = self._step(look)
-        names = tuple(name for name, number in self._names.items() if number in set(look.series.tolist()))
+        names = tuple(name for name, number in self._names.items() if number in look.rows)
         targets = len(self.facts.targets)
-        series = [look.numbers[chosen & (look.series == self._names[name])] for name in names]
+        rows = [look.rows[self._names[name]] for name in names]
+        series = [look.numbers[some[chosen[some]]] for some in rows]
         period = period_of([one[:, place] for one in series for place in range(targets)], step)
         with np.errstate(all="ignore"):
             means = [np.nan_to_num(np.nanmean(one, axis=0)) for one in series]
