@@ -238,13 +238,13 @@ def explain(
     run: Annotated[str, typer.Argument(help="The run folder.")],
     texts: Annotated[list[str], typer.Argument(help="One text or several.")],
     out: Annotated[
-        str, typer.Option(help="map.html, map.png or map.json; several texts are numbered.")
+        str, typer.Option(help="map.html, map.png, map.svg or map.json; several texts are numbered.")
     ] = "map.html",
     given: Annotated[
         str, typer.Option("--given", help="What the texts are written for: a label or a vector.")
     ] = "",
 ) -> None:
-    """Where the model looked: attention or gradients, as coloured text."""
+    """Where the model looked, and beside it what each piece adds to the answer."""
     from seqlab import early
 
     early.use(run)

@@ -25,8 +25,8 @@ from seqlab.data.store import cache_folder
 from seqlab.data.tones import RATE, melody, sung_words, write_packed
 from seqlab.errors import UserError, did_you_mean, one_of
 from seqlab.files import write_text
-from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import duration
+from seqlab.report.explanation import Explanation
 from seqlab.report.maps import html_pages
 from seqlab.run import Run
 from seqlab.session import summary, train_anew

@@ -30,8 +30,8 @@ from seqlab.files import write_json, write_text
 from seqlab.folder import BASELINE, CONFIG, FACTS, FORMAT, METRICS, WEIGHTS, damaged, read_part
 from seqlab.memory import keep_big_blocks
 from seqlab.model import Model
-from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores
+from seqlab.report.explanation import Explanation
 from seqlab.request import refuse_other, searching
 from seqlab.settings import Settings
 from seqlab.tasks.prepare import Prepared, append, lead_of, same_columns

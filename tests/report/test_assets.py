@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from seqlab.report import maps
-from seqlab.report.attention import Explanation, Map
 from seqlab.report.evaluate import score_labels
+from seqlab.report.explanation import Explanation, Map
 from seqlab.report.page import Report, report_html
 from seqlab.report.words import Words, WorstTable
 
@@ -49,7 +49,7 @@ def test_every_style_sheet_and_script_is_installed_with_the_package(name):
     assert any(fnmatch(f"report/{name}", pattern) for pattern in globs)
 
 
-OF_PAGES = ("document.css", "page.css", "chart.css", "confusion.css", "tagged.css", "forecast.css")
+OF_PAGES = ("document.css", "page.css", "confusion.css", "tagged.css", "forecast.css")
 """What a map in a notebook does not need."""
 
 

@@ -1,7 +1,9 @@
 """Maps: weights are shares, they sit on the right pieces, and user text never becomes mark-up."""
 
+import base64
 import json
 import sys
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,9 +18,12 @@ from seqlab.outputs import Linear, Mean
 from seqlab.outputs.heads import Direct
 from seqlab.outputs.pools import Attention, Max, Structured
 from seqlab.parts import Batch, Facts
-from seqlab.report.attention import Explanation, Map, explain, grouped
+from seqlab.report import viewer
+from seqlab.report.attention import explain, grouped
+from seqlab.report.explanation import Explanation, Map
 from seqlab.report.gradients import answer_score, contributions
-from seqlab.report.maps import html_part, spaced
+from seqlab.report.maps import html_part
+from seqlab.report.viewer import coded, panels_of, spaced
 from seqlab.seq import Nested, pad
 
 FACTS = Facts(symbols={"text": 50, "grams": 64}, outputs={"row": 3})
@@ -194,6 +199,7 @@ def test_a_page_needs_no_network_and_escapes_user_text(kind, tmp_path):
     page = path.read_text(encoding="utf-8")
     assert "alert(1)" in page and "<script>alert" not in page and "<i>" not in page.replace('<i style="', "")
     assert "http" not in page and "src=" not in page and "@import" not in page
+    assert page.count("</script>") == page.count("<script"), "no word ends a script"
     assert list(tmp_path.iterdir()) == [path], "nothing is left beside it"
 
 
@@ -210,6 +216,70 @@ def test_json_carries_every_weight(tmp_path):
 def test_a_picture_can_be_drawn_of_every_kind(kind, tmp_path):
     path = explained(**EVERY_KIND[kind]).save(tmp_path / "map.png")
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_drawing_is_saved_that_any_size_suits(kind, tmp_path):
+    """As .svg: words stay words, and the same map makes the same file."""
+    found = explained(**EVERY_KIND[kind])
+    drawn = found.save(tmp_path / "map.svg").read_text(encoding="utf-8")
+    tree = ElementTree.fromstring(drawn)
+    texts = {part.text for part in tree.iter() if part.text}
+    assert tree.tag.endswith("svg") and {"great", "integrated gradients"} <= texts
+    assert "<script>alert" not in drawn
+    assert found.save(tmp_path / "again.svg").read_text(encoding="utf-8") == drawn
+
+
+def test_beside_the_maps_stand_three_attributions_and_how_the_answer_falls():
+    found = explained(**EVERY_KIND["tokens"])
+    tree = found.to_json()["beside"]
+    assert [one["name"] for one in tree["maps"]] == ["gradient × input", "integrated gradients", "occlusion"]
+    assert all(len(one["weights"]) == len(WORDS) for one in tree["maps"])
+    assert set(tree["deletion"]["curves"]) == {"attention", *(one["name"] for one in tree["maps"])}
+    assert "add up to" in tree["note"] and "probability of “positive”" in tree["deletion"]["followed"]
+    gradients = contributions(model(**EVERY_KIND["tokens"]), sentence())[0]
+    np.testing.assert_allclose(found.beside.maps[0].weights, gradients, atol=1e-5)
+
+
+def test_of_documents_the_words_are_weighed():
+    found = explained(document(), SENTENCES, **HAN).beside
+    for one in found.maps:
+        assert one.sentences == tuple(map(tuple, SENTENCES)) and [len(row) for row in one.words] == [3, 1, 6]
+        assert one.weights == pytest.approx([row.sum() for row in one.words], abs=1e-6)
+    assert found.deletion.gone[-1] == 10 and "attention" in found.deletion.curves
+
+
+def test_a_number_has_attributions_and_no_curve():
+    torch.manual_seed(0)
+    facts = Facts(symbols={"text": 50}, outputs={"row": 1})
+    one = Model(ModelConfig(input=TOKENS, encoder=Gru(width=6), pool=Attention()), facts).eval()
+    found = explain(one, sentence(), text="", pieces=WORDS, said={"value": 1.5}).beside
+    assert len(found.maps) == 3 and found.deletion is None and "no probability" in found.note
+
+
+def test_the_viewer_is_handed_every_head_and_what_all_come_to():
+    """A byte a weight, beside the largest of its row: within 1/255 of it."""
+    found = explained(**EVERY_KIND["matrix"])
+    [panels] = panels_of(found)
+    assert [(name, list(some)) for name, some in panels.groups.items()] == [
+        ("all layers", ["mean", "maximum", "rollout"]),
+        ("layer 1", ["head 1", "head 2", "mean of heads"]),
+        ("layer 2", ["head 1", "head 2", "mean of heads"]),
+    ]
+    weights = found.maps[2].weights[1]
+    np.testing.assert_array_equal(panels.groups["layer 2"]["head 2"], weights)
+    for one in (weights, weights - 0.1):
+        tree = coded(one)
+        code = np.frombuffer(base64.b64decode(tree["bytes"]), np.uint8).astype(float)
+        shares = (code - 128) / 127 if tree.get("signed") else code / 255
+        tops = np.array(tree["tops"])[:, None]
+        assert (np.abs(shares.reshape(one.shape) * tops - one) <= tops / 200).all()
+
+
+def test_a_page_that_would_be_too_large_has_the_mean_of_the_heads(monkeypatch):
+    monkeypatch.setattr(viewer, "MOST_NUMBERS", 100)
+    [panels] = panels_of(explained(**EVERY_KIND["matrix"]))
+    assert list(panels.groups["layer 1"]) == ["mean of heads"] and "map.json has them all" in panels.told
 
 
 def test_documents_and_bags_are_drawn_as_pages_and_pictures(tmp_path):
@@ -234,7 +304,7 @@ def test_dollar_signs_in_a_text_are_no_formulas(tmp_path):
 def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path):
     with pytest.raises(UserError, match="gif") as caught:
         explained(**EVERY_KIND["tokens"]).save(tmp_path / "map.gif")
-    assert ".html, .png or .json" in str(caught.value)
+    assert ".html, .png, .svg or .json" in str(caught.value)
 
 
 def test_without_matplotlib_a_picture_says_what_to_install(tmp_path, monkeypatch):

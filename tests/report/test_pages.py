@@ -11,7 +11,6 @@ from made import answer_of
 from seqlab.baselines.copies import Copy, WordByWord
 from seqlab.baselines.grams import TextGrams
 from seqlab.config import build, read_yaml
-from seqlab.report.attention import Explanation, Map
 from seqlab.report.card import model_card
 from seqlab.report.chart import (
     Bar,
@@ -25,6 +24,7 @@ from seqlab.report.chart import (
     ticks,
 )
 from seqlab.report.evaluate import Scores, score_by_length
+from seqlab.report.explanation import Explanation, Map
 from seqlab.report.html import shortened
 from seqlab.report.page import Report, report_html, write_report
 from seqlab.report.words import Example

@@ -495,7 +495,12 @@ def test_answers_go_only_where_they_can(expect_exit, runs, tmp_path):
     )
     expect_exit("predict", run, "--input", tmp_path / "none.csv", says=("none.csv", "no such file"))
     expect_exit(
-        "explain", run, "a film", "--out", tmp_path / "map.pdf", says=("map.pdf", ".html, .png or .json")
+        "explain",
+        run,
+        "a film",
+        "--out",
+        tmp_path / "map.pdf",
+        says=("map.pdf", ".html, .png, .svg or .json"),
     )
     expect_exit(
         "explain",

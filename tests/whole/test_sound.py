@@ -157,7 +157,7 @@ def test_speech_is_written_down_with_its_error_rates(seqlab, clips, tmp_path):
     code, _, err = seqlab("explain", tmp_path / "run", asked, "--out", tmp_path / "map.html")
     assert code == 0, err
     page = (tmp_path / "map.html").read_text()
-    assert 'class="heard"' in page and "alignment" in page
+    assert '"over":"time"' in page and "alignment" in page
 
 
 def test_the_settings_file_of_the_page_about_sound_trains(seqlab, tmp_path, monkeypatch):

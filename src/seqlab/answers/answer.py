@@ -24,8 +24,8 @@ from seqlab.fields.field import DataFacts, Field, Given, ReadField
 from seqlab.metrics import Metric
 from seqlab.model import Model, ModelConfig
 from seqlab.parts import Batch, Facts
-from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Score, Scores
+from seqlab.report.explanation import Explanation
 from seqlab.report.words import Example
 from seqlab.training.validation import Validation
 

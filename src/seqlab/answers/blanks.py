@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from seqlab.answers.answer import Judged, refuse_empty
+from seqlab.answers.blanks_followed import NOTHING, beside_a_blank, beside_a_pair
 from seqlab.answers.documents import WORST, DocumentsAnswer, Done
 from seqlab.answers.exercises import Blanks, Everywhere, PairedBlanks
 from seqlab.answers.fill_blanks import (
@@ -38,7 +39,8 @@ from seqlab.fields.field import Given
 from seqlab.metrics import Metric
 from seqlab.model import Model
 from seqlab.parts import record
-from seqlab.report.attention import FIRST_ORDER, NONE, Explanation, Map, attention_maps
+from seqlab.report.attention import FIRST_ORDER, NONE, attention_maps
+from seqlab.report.explanation import Attributions, Explanation, Map
 from seqlab.report.gradients import blank_contributions
 from seqlab.report.words import Example
 from seqlab.text_metrics import (
@@ -144,12 +146,20 @@ class FillingAnswer(DocumentsAnswer):
             model(batch)
         maps = attention_maps({name: tape for name, tape in tapes.items() if tape}, pieces)
         first = answer.blanks[0] if answer.blanks else None
+        shown, looked = tuple(pieces), {"attention": maps[0]} if maps else {}
+        beside = Attributions(note=NOTHING)
+        if first is not None:
+            beside = beside_a_blank(model, batch, first.id, first.token, shown, looked)
+        elif answer.label is not None:
+            place = LABELS.index(answer.label)
+            beside = beside_a_pair(model, batch, place, answer.label, shown, looked)
         scores = {first.token: first.score, **dict(first.others)} if first else answer.scores or {}
         text, label = "\t".join(parts), f"{answer.label}: {answer.text}" if answer.label else answer.text
         if maps:
             return Explanation(
-                text=text, label=label, scores=scores, maps=tuple(maps), method="attention", note=answer.note
-            )
+                text=text, label=label, scores=scores, maps=tuple(maps), method="attention", note=answer.note,
+                beside=beside,
+            )  # fmt: skip
         if not len(row.places):
             raise UserError(
                 what=f"There is no {BLANK} in the pair.",
@@ -159,11 +169,12 @@ class FillingAnswer(DocumentsAnswer):
         assert first is not None
         weights = blank_contributions(model, batch, first.id)
         name = f"what each piece adds to the score of “{first.token}” at the first blank"
-        shown = Map(name=name, kind="tokens", weights=weights, pieces=tuple(pieces), signed=True)
+        added = Map(name=name, kind="tokens", weights=weights, pieces=shown, signed=True)
         note = " ".join(part for part in (NONE + FIRST_ORDER, answer.note) if part)
         return Explanation(
-            text=text, label=label, scores=scores, maps=(shown,), method="gradient × input", note=note
-        )
+            text=text, label=label, scores=scores, maps=(added,), method="gradient × input", note=note,
+            beside=beside,
+        )  # fmt: skip
 
 
 class BlanksAnswer(FillingAnswer):

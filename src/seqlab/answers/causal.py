@@ -21,7 +21,8 @@ from seqlab.likelihood import decoder_of, grows, stream_nats
 from seqlab.metrics import Metric
 from seqlab.model import Model
 from seqlab.parts import record
-from seqlab.report.attention import Explanation, layer_maps
+from seqlab.report.attention import layer_maps
+from seqlab.report.explanation import Explanation
 from seqlab.text_metrics import BitsPerCharacter, PerplexityPerWord, PiecePerplexity
 
 

@@ -25,8 +25,9 @@ from seqlab.likelihood import decoder_of, grows, row_nats, stream_nats, sums
 from seqlab.metrics import Metric
 from seqlab.model import Model, device_of
 from seqlab.parts import Batch, Facts, record
-from seqlab.report.attention import Explanation, Map, layer_maps
+from seqlab.report.attention import layer_maps
 from seqlab.report.evaluate import Scores
+from seqlab.report.explanation import MANY_ANSWERS, Attributions, Explanation, Map
 from seqlab.report.words import Example
 from seqlab.seq import Nested, Seq
 from seqlab.text_metrics import (
@@ -395,6 +396,7 @@ class ContinuationAnswer(Answer):
             maps=(*looked[:1], surprise, *looked[1:]),
             method="attention" if looked else "surprise",
             note=note,
+            beside=Attributions(note=MANY_ANSWERS),
         )
 
     def _pieces(self, text: str) -> tuple[list[int], list[str]]:

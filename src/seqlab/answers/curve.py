@@ -24,7 +24,7 @@ from seqlab.inference import by_row, computed
 from seqlab.metrics import Metric
 from seqlab.model import Model
 from seqlab.parts import Batch, Facts
-from seqlab.report.attention import Explanation, Map
+from seqlab.report.explanation import NO_PROBABILITY, Attributions, Explanation, Map
 from seqlab.report.forecast import Curves
 from seqlab.report.words import Example
 from seqlab.seq import Nested, Seq
@@ -175,6 +175,7 @@ class CurveAnswer(Answer):
             maps=(shown,),
             method="gradient × input",
             note="Shown is gradient × input: to first order what each number adds.",
+            beside=Attributions(note=NO_PROBABILITY),
         )
 
     # For the report -----------------------------------------------------------------------------------------

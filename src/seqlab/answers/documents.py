@@ -28,8 +28,8 @@ from seqlab.inference import computed
 from seqlab.metrics import Metric
 from seqlab.model import Model
 from seqlab.parts import Batch, Facts
-from seqlab.report.attention import Explanation, Map
 from seqlab.report.evaluate import Scores
+from seqlab.report.explanation import MANY_ANSWERS, Attributions, Explanation, Map
 from seqlab.report.words import Example
 
 SCORED = 65_536
@@ -256,6 +256,7 @@ class DocumentsAnswer(Answer):
             maps=(*looked[:1], shown, *looked[1:]),
             method="attention" if looked else "surprise",
             note=note,
+            beside=Attributions(note=MANY_ANSWERS),
         )
 
     # For the report -----------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from seqlab.forecast_metrics import METRICS, Forecasts, conformal_quantiles
 from seqlab.metrics import Metric
 from seqlab.model import Model
 from seqlab.parts import Batch
-from seqlab.report.attention import Explanation
+from seqlab.report.explanation import Explanation
 from seqlab.report.forecast import explained, save
 from seqlab.seq import Seq
 

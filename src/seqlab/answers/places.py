@@ -26,8 +26,9 @@ from seqlab.metrics import F1, Metric, confusion
 from seqlab.model import Model
 from seqlab.objectives import SquaredError, Surprise
 from seqlab.parts import Batch, Facts, Objective, Output, Places, Reply
-from seqlab.report.attention import Explanation, explain_places
+from seqlab.report.attention import explain_places
 from seqlab.report.evaluate import ClassScores, Score, Scores, score_classes
+from seqlab.report.explanation import Explanation
 from seqlab.report.words import Example, Piece
 from seqlab.seq import Nested, Seq
 from seqlab.span_metrics import (

@@ -23,7 +23,7 @@ from seqlab.metrics import Metric
 from seqlab.model import Model
 from seqlab.parts import Batch
 from seqlab.report.alignment import align, looks
-from seqlab.report.attention import Explanation
+from seqlab.report.explanation import Explanation
 from seqlab.report.words import Example
 from seqlab.text_metrics import WrittenAccuracy, WrittenLoss
 

@@ -22,8 +22,9 @@ from seqlab.metrics import MAE, MSE, R2, Accuracy, MacroF1, Metric
 from seqlab.model import Model
 from seqlab.objectives import CrossEntropy, SquaredError
 from seqlab.parts import Batch, Facts, Objective, Output
-from seqlab.report.attention import Explanation, explain
+from seqlab.report.attention import explain
 from seqlab.report.evaluate import Scores, score_labels
+from seqlab.report.explanation import Explanation
 from seqlab.report.words import Example
 
 INFERENCE_TOKENS = 16_384

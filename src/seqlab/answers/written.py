@@ -28,8 +28,8 @@ from seqlab.model import Model
 from seqlab.objectives import CrossEntropy
 from seqlab.parts import Batch, Facts
 from seqlab.report.alignment import align, looks
-from seqlab.report.attention import Explanation
 from seqlab.report.evaluate import Scores, score_by_length
+from seqlab.report.explanation import Explanation
 from seqlab.report.words import Example
 from seqlab.seq import Seq
 from seqlab.text_metrics import Chrf

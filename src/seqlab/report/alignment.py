@@ -3,28 +3,25 @@ by what it read."""
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Mapping, Sequence
-from html import escape
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from seqlab.errors import UserError
 from seqlab.model import Model
-from seqlab.parts import Batch, record
-from seqlab.report.attention import Explanation, Map, grouped, on_grid, slot_names
-from seqlab.report.html import asset
+from seqlab.parts import Batch, Output, record
+from seqlab.report.attention import grouped, on_grid, slot_names
+from seqlab.report.evidence import gathered
+from seqlab.report.explanation import Attributions, Explanation, Map
+from seqlab.report.faded import Followed
+from seqlab.seq import Seq
 
 LOOKS = ("cross", "look")
 """What the modules by which a decoder looks at its memory are called."""
-WRITTEN = (
-    "A row for each piece that was written, a column for each piece that was read: the darker, the more it "
-    "was looked at."
-)
-CSS, SCRIPT = asset("alignment.css"), asset("alignment.js")
 
 
 def align(
@@ -49,7 +46,7 @@ def align(
         output = model(batch)
     grid = output.states.grid if output.states is not None else None
     maps = [on_grid(one, grid) for one in alignment_maps(tapes, slot_names(grid) if grid else read, written)]
-    if not maps:
+    if not maps or output.read is None:
         raise UserError(
             what="This model has no attention between what it reads and what it writes.",
             why=(
@@ -58,9 +55,40 @@ def align(
             ),
             fix="Train a model that looks: --model transformer, or lstm-attention",
         )
+    beside = _beside_alignment(model, batch, output.read, maps[0], slot_names(grid) if grid else read)
     return Explanation(
-        text=text, label=said, scores={}, maps=tuple(maps), method="attention", picture=picture
+        text=text, label=said, scores={}, maps=tuple(maps), method="attention", picture=picture, beside=beside
     )
+
+
+@dataclass(frozen=True)
+class TextFollowed(Followed):
+    """The ids (U) that are written: the mean of their log p, each after those before it. e to that is the
+    geometric mean of their probabilities."""
+
+    ids: Tensor
+    name: str = "a written piece (geometric mean)"
+    rows = 16
+
+    def score(self, output: Output) -> Float[Tensor, " K"]:
+        scores = output.answers["written"].scores.float().unflatten(0, (-1, len(self.ids)))  # K U V
+        wanted = self.ids.view(1, -1, 1).expand(len(scores), -1, 1)
+        logs: Tensor = scores.log_softmax(dim=-1).gather(2, wanted)
+        return logs.mean(dim=(1, 2))
+
+    def probability(self, output: Output) -> Float[Tensor, " K"]:
+        return self.score(output).exp()
+
+
+def _beside_alignment(
+    model: Model, batch: Batch, read: Seq, first: Map, pieces: Sequence[str]
+) -> Attributions:
+    """What each piece that was read adds to the text that was written."""
+    shown = grouped(pieces, read.mask.shape[1])
+    like = Map(name="", kind="tokens", weights=np.zeros(len(shown)), pieces=shown, grid=read.grid)
+    looked = Map(name="", kind="tokens", weights=first.weights.mean(axis=(0, 1)), pieces=first.pieces)
+    followed = TextFollowed(batch.written.values[0, 1:])
+    return gathered(model, batch, followed, like, {"attention": looked})
 
 
 def looks(model: Model) -> bool:
@@ -99,40 +127,3 @@ def alignment_maps(
 def _of_decoder(name: str) -> bool:
     parts = name.split(".")
     return parts[0] == "decoder" and parts[-1] in LOOKS
-
-
-def alignment_table(maps: Sequence[Map]) -> str:
-    """Rows are what was written, columns what was read; a cell is as dark as its weight. Menus choose a layer
-    and a head."""
-    mean, *layers = maps
-    weights = mean.weights.mean(axis=0)  # U K
-    head = "".join(f"<th scope='col'><span>{escape(_bare(piece))}</span></th>" for piece in mean.pieces)
-    rows = []
-    for piece, row in zip(mean.written, weights, strict=True):
-        cells = "".join(
-            f'<td style="--w:{weight:.3f}" title="{escape(_bare(piece))} ← {escape(_bare(other))}: '
-            f'{weight:.3f}"></td>'
-            for weight, other in zip(row.tolist(), mean.pieces, strict=True)
-        )
-        rows.append(f"<tr><th scope='row'>{escape(_bare(piece))}</th>{cells}</tr>")
-    coded = [
-        {
-            "heads": len(one.weights),
-            "bytes": base64.b64encode(np.rint(255 * one.weights).astype(np.uint8).tobytes()).decode(),
-        }
-        for one in layers or [mean]
-    ]
-    return (
-        f'<div class="align"><h3>{escape(mean.name)}</h3>'
-        f'<p class="small soft">{escape(mean.unit or WRITTEN)}</p>'
-        '<div class="controls" hidden><label>layer <select>'
-        '<option value="">mean of all</option></select></label>'
-        '<label>head <select><option value="">mean of all</option></select></label></div>'
-        f'<div class="scroll"><table><thead><tr><th></th>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-        f'<script type="application/json">{json.dumps(coded)}</script></div>'
-    )
-
-
-def _bare(piece: str) -> str:
-    return piece.strip() or "␣"

@@ -1,127 +1,23 @@
 """Why a model answered as it did: its attention over the pieces of one example, or gradient × input where it
-has none."""
+has none, and what stands beside them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from seqlab.errors import UserError
-from seqlab.files import write_json, write_text, written_beside
 from seqlab.model import Model
 from seqlab.parts import Batch, Output, record
+from seqlab.report.evidence import gathered
+from seqlab.report.explanation import MANY_ANSWERS, RECEIVED, Attributions, ExplainMethod, Explanation, Map
+from seqlab.report.faded import LabelFollowed, NumberFollowed
 from seqlab.report.gradients import contributions, gram_contributions, is_linear, place_contributions
-
-MapKind = Literal["tokens", "hops", "document", "matrix", "grams", "alignment"]
-ExplainMethod = Literal["attention", "gradient × input", "weight × n-gram", "surprise"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Map:
-    """Weights over the pieces of one example.
-
-    tokens: T weights. hops: R T, a row a hop. document: S weights over sentences, and in `words` those inside
-    each.
-    matrix: H Q K, where each position looks, by head. grams: one weight for each n-gram of the text, in any
-    order.
-    alignment: H U K, by head, where a decoder looked in `pieces` as it wrote each of `written`.
-    """
-
-    name: str
-    """What it shows, in words."""
-    kind: MapKind
-    weights: np.ndarray
-    pieces: tuple[str, ...] = ()
-    written: tuple[str, ...] = ()
-    sentences: tuple[tuple[str, ...], ...] = ()
-    words: tuple[np.ndarray, ...] = ()
-    signed: bool = False
-    """True: weights speak for (+) or against (−) the answer. False: shares that add up to 1."""
-    unit: str = ""
-    """What a weight is, where it is no share of attention."""
-    grid: tuple[int, int] | None = None
-    """Height and width, where the pieces are the slots of a picture, line after line."""
-
-    def to_json(self) -> dict[str, Any]:
-        tree: dict[str, Any] = {"name": self.name, "kind": self.kind, "signed": self.signed}
-        if self.kind == "document":
-            tree["sentences"] = [
-                {"weight": weight, "pieces": list(pieces), "weights": words.tolist()}
-                for weight, pieces, words in zip(
-                    self.weights.tolist(), self.sentences, self.words, strict=True
-                )
-            ]
-            return tree
-        if self.written:
-            tree["written"] = list(self.written)
-        if self.grid:
-            tree["grid"] = list(self.grid)
-        return tree | {"pieces": list(self.pieces), "weights": self.weights.tolist()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Explanation:
-    """One example, its answer, and what the model looked at. Draws itself in a notebook."""
-
-    text: str
-    label: str
-    """The answer: a label, or a number as text."""
-    scores: dict[str, float]
-    """Probability of each label; empty for a number."""
-    maps: tuple[Map, ...]
-    method: ExplainMethod
-    note: str = ""
-    picture: np.ndarray | None = None
-    """What was read, where that is a picture: H W 3."""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "text": self.text,
-            "label": self.label,
-            "scores": self.scores,
-            "method": self.method,
-            "note": self.note,
-            "maps": [one.to_json() for one in self.maps],
-        }
-
-    def save(self, path: str | Path) -> Path:
-        """Write map.html, map.png or map.json, whole or not at all."""
-        from seqlab.report import maps  # it imports this file
-
-        path = Path(path)
-        ending = path.suffix.lower()
-        if ending not in (".html", ".png", ".json"):
-            raise UserError(
-                what=f'{path}: a map can\'t be saved as "{ending or path.name}".',
-                why="The ending of the name decides the format: .html, .png or .json.",
-                fix=f"For instance: --out {path.with_suffix('.html')}",
-            )
-        if not path.parent.is_dir():
-            raise UserError(
-                what=f"{path}: there is no folder {path.parent}.",
-                fix=f"Make it first: mkdir -p {path.parent}",
-            )
-        if ending == ".json":
-            write_json(path, self.to_json())
-        elif ending == ".html":
-            write_text(path, maps.html_page(self))
-        else:
-            with written_beside(path) as beside:
-                beside.write_bytes(maps.png(self))
-        return path
-
-    def _repr_html_(self) -> str:
-        from seqlab.report import maps
-
-        return maps.html_notebook(self)
-
 
 Pieces = Sequence[str] | Sequence[Sequence[str]]
 
@@ -165,16 +61,36 @@ def explain(
     if not maps:
         method, maps = "gradient × input", [_gradient_map(model, batch, pieces)]
         note = (INSIDE if tapes else NONE) + FIRST_ORDER
+    maps = [on_grid(one, grid) for one in maps]
     label = str(said["label"]) if "label" in said else f"{said['value']:.4g}"
+    best = int(output.answers["row"].scores[0].argmax())
+    followed = LabelFollowed(best, f"“{label}”") if "label" in said else NumberFollowed()
+    looked = {"attention": maps[0]} if method == "attention" else {}
+    like = on_grid(_laid_out(batch, pieces, output), grid)
     return Explanation(
         text=text,
         label=label,
         scores=dict(said.get("scores") or {}),
-        maps=tuple(on_grid(one, grid) for one in maps),
+        maps=tuple(maps),
         method=method,
         note=note,
         picture=picture,
+        beside=gathered(model, batch, followed, like, looked, words=_nested(pieces)),
     )
+
+
+def _laid_out(batch: Batch, pieces: Pieces, output: Output) -> Map:
+    """The pieces that the input has vectors for, as a map without weights."""
+    if _nested(pieces):
+        sentences = tuple(tuple(sentence) for sentence in pieces)
+        return Map(
+            name="", kind="document", signed=True, weights=np.zeros(len(sentences)), sentences=sentences
+        )
+    if "grams" in batch.inputs:
+        return Map(name="", kind="grams", signed=True, weights=np.zeros(len(pieces)), pieces=flat(pieces))
+    assert output.read is not None
+    shown = grouped(flat(pieces), output.read.mask.shape[1])
+    return Map(name="", kind="tokens", signed=True, weights=np.zeros(len(shown)), pieces=shown)
 
 
 def slot_names(grid: tuple[int, int]) -> tuple[str, ...]:
@@ -214,14 +130,19 @@ def explain_places(
         for name, tape in tapes.items()
         if tape and name.split(".")[0] == "encoder"
     ]
-    maps = place_maps(layers, pieces, told)
-    note = ""
-    if not maps:
-        weights = place_contributions(model, batch, score)
-        name, note = "what each word adds to the score of each answer", NONE + FIRST_ORDER
-        maps = [Map(name=name, kind="hops", weights=weights, pieces=tuple(pieces), written=told, signed=True)]
-    method: ExplainMethod = "gradient × input" if note else "attention"
-    return Explanation(text=text, label=" ".join(said), scores={}, maps=tuple(maps), method=method, note=note)
+    looked = tuple(place_maps(layers, pieces, told))
+    weights = place_contributions(model, batch, score)
+    name = "what each word adds to the score of each answer"
+    added = Map(name=name, kind="hops", weights=weights, pieces=tuple(pieces), written=told, signed=True)
+    return Explanation(
+        text=text,
+        label=" ".join(said),
+        scores={},
+        maps=looked or (added,),
+        method="attention" if looked else "gradient × input",
+        note="" if looked else NONE + FIRST_ORDER,
+        beside=Attributions(maps=(added,) if looked else (), note=MANY_ANSWERS),
+    )
 
 
 def place_maps(layers: Sequence[np.ndarray], pieces: Sequence[str], told: tuple[str, ...]) -> list[Map]:
@@ -288,9 +209,7 @@ def layer_maps(layers: Sequence[np.ndarray], pieces: Sequence[str]) -> list[Map]
         [layer.mean(axis=(0, 1)) for layer in layers], axis=0
     )  # K: every query gives out 1 in all
     shown = tuple(pieces)
-    maps = [
-        Map(name="attention each piece receives, on average", kind="tokens", weights=received, pieces=shown)
-    ]
+    maps = [Map(name=RECEIVED, kind="tokens", weights=received, pieces=shown)]
     for place, layer in enumerate(layers, 1):
         maps.append(Map(name=f"self-attention, layer {place}", kind="matrix", weights=layer, pieces=shown))
     return maps

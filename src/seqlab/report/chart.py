@@ -22,6 +22,10 @@ class Curve:
     name: str
     xs: Sequence[float]
     ys: Sequence[float]
+    colour: str = ""
+    """A variable of the page; empty: that of its place."""
+    band: Sequence[tuple[float, float]] = ()
+    """Lowest and highest value of a band around the line, at each point."""
 
     @property
     def points(self) -> list[tuple[float, float]]:
@@ -59,6 +63,8 @@ def line_chart(
     if not points:
         return ""
     xs, ys = [*(x for x, _ in points), *(span or ())], [y for _, y in points]
+    for curve in curves:
+        ys += [edge for edges in curve.band for edge in edges]
     x_ticks = ticks(min(xs), max(xs))
     powers = log and min(ys) > 0 and max(ys) > 100 * min(ys)
     y_ticks = powers_of_ten(min(ys), max(ys)) if powers else ticks(min(ys), max(ys))
@@ -78,7 +84,8 @@ def line_chart(
     for place, curve in reversed(list(enumerate(curves))):
         if not curve.points:
             continue
-        colour = COLOURS[place % len(COLOURS)]
+        colour = curve.colour or COLOURS[place % len(COLOURS)]
+        parts.append(_band(curve, at, colour))
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in thinned(curve.points)))
         parts.append(
             f'<polyline points="{path}" fill="none" stroke="var({colour})" stroke-width="2" '
@@ -96,6 +103,16 @@ def line_chart(
         x, y = at(*best)
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" class="best"/>')
     return svg_of(title, HEIGHT, parts)
+
+
+def _band(curve: Curve, at: Callable[[float, float], tuple[float, float]], colour: str) -> str:
+    """What lies around a line."""
+    if not curve.band:
+        return ""
+    edges = list(zip(curve.xs, curve.band, strict=True))
+    around = [(x, high) for x, (_, high) in edges] + [(x, low) for x, (low, _) in reversed(edges)]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in around))
+    return f'<polygon points="{path}" fill="var({colour})" opacity=".2"/>'
 
 
 def bar_chart(title: str, bars: Sequence[Bar], whole: tuple[float, float] | None = None) -> str:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from seqlab.errors import UserError
 from seqlab.files import write_text, written_beside
 from seqlab.report import chart, html
-from seqlab.report.attention import Explanation, Map
+from seqlab.report.explanation import NO_PROBABILITY, Attributions, Explanation, Map
 
 MOST = 8
 """Targets that are drawn."""
@@ -196,4 +196,5 @@ def explained(
         ),
         method="gradient × input",
         note="Shown is gradient × input: to first order what each step adds, on the model's own scale.",
+        beside=Attributions(note=NO_PROBABILITY),
     )

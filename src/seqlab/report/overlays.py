@@ -4,7 +4,6 @@ darkened where less weight lies."""
 from __future__ import annotations
 
 import base64
-import io
 import struct
 import textwrap
 import zlib
@@ -14,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from seqlab.report.attention import Explanation, Map
+from seqlab.report.explanation import Explanation, Map
 from seqlab.report.html import asset
 
 CSS = asset("overlays.css")
 DARKEST = 0.75
 """How much of the light goes where no weight lies."""
-
-PLAIN = '<figure><div class="seen"></div><figcaption class="soft">as it was read</figcaption></figure>'
 
 
 def png_of(pixels: np.ndarray) -> bytes:
@@ -69,55 +66,6 @@ def views(one: Map) -> list[tuple[str, np.ndarray]]:
     return list(zip(names, weights.reshape(-1, *one.grid), strict=True))
 
 
-def overlays_html(explanation: Explanation) -> str:
-    """All maps over the picture: the first one open, the others behind a click."""
-    assert explanation.picture is not None
-    parts = []
-    for place, one in enumerate(one for one in explanation.maps if views(one)):
-        figures = "".join(_figure(name, weights, one.signed) for name, weights in views(one))
-        figures = PLAIN + figures if place == 0 else figures
-        shown = f'<div class="views">{figures}</div>'
-        title = escape(one.name)
-        parts.append(
-            f"<h3>{title}</h3>{_legend(one)}{shown}"
-            if place == 0
-            else f"<details><summary>{title}</summary>{shown}</details>"
-        )
-    height, width = explanation.picture.shape[:2]
-    style = f"--picture:url({data_uri(explanation.picture)});--shape:{width}/{height}"
-    return f'<div class="overlays" style="{style}">{"".join(parts)}</div>'
-
-
-def _legend(one: Map) -> str:
-    told = (
-        "Blue speaks for the answer, orange against it."
-        if one.signed
-        else "The brighter, the more it was looked at; the weights of each picture add up to 1."
-    )
-    return f'<p class="small soft">{told}</p>'
-
-
-def _figure(name: str, weights: np.ndarray, signed: bool) -> str:
-    height, width = weights.shape
-    top = float(np.abs(weights).max()) or 1.0
-    cells = "".join(
-        f'<rect x="{x}" y="{y}" width="1" height="1" {_shade(weight / top, signed)}>'
-        f"<title>{weight:.3f}</title></rect>"
-        for y, row in enumerate(weights.tolist())
-        for x, weight in enumerate(row)
-    )
-    return (
-        f'<figure><div class="seen"><svg viewBox="0 0 {width} {height}" preserveAspectRatio="none"'
-        f' shape-rendering="crispEdges">{cells}</svg></div><figcaption>{escape(name)}</figcaption></figure>'
-    )
-
-
-def _shade(share: float, signed: bool) -> str:
-    if not signed:
-        return f'class="d" opacity="{DARKEST * (1 - share):.3f}"'
-    return f'class="{"n" if share < 0 else "p"}" opacity="{DARKEST * abs(share):.3f}"'
-
-
 # A picture of them ------------------------------------------------------------------------------------------
 
 ACROSS = 6
@@ -132,8 +80,8 @@ View = tuple[str, np.ndarray | None, bool]
 """A name, weights over a picture, and whether they have signs; without weights, the picture alone."""
 
 
-def draw(explanation: Explanation) -> bytes:
-    """The same as one .png file: the picture as it was read, and the views of each map."""
+def figure_of_pictures(explanation: Explanation) -> Any:
+    """The picture as it was read, and the views of each map and attribution."""
     from matplotlib.figure import Figure
 
     assert explanation.picture is not None
@@ -159,15 +107,13 @@ def draw(explanation: Explanation) -> bytes:
             axes = figure.add_axes(box, label=f"{title} {place}")
             _view(axes, explanation.picture, weights, signed)
             axes.set_title(name[:20], fontsize=7, parse_math=False, pad=2, loc="left")
-    made = io.BytesIO()
-    figure.savefig(made, format="png")
-    return made.getvalue()
+    return figure
 
 
 def _blocks(explanation: Explanation) -> list[tuple[str, list[View]]]:
     """The name of each map, and its views; before the first of them the picture alone."""
     blocks: list[tuple[str, list[View]]] = []
-    for one in explanation.maps:
+    for one in (*explanation.maps, *explanation.beside.maps):
         if some := [(name, weights, one.signed) for name, weights in views(one)]:
             plain: list[View] = [] if blocks else [("as it was read", None, False)]
             blocks.append((one.name, [*plain, *some]))

@@ -13,9 +13,9 @@ from typing import Any
 from seqlab.config import read_yaml
 from seqlab.files import write_text
 from seqlab.report import chart, confusion, forecast, html, maps, overlays, tagged
-from seqlab.report.attention import Explanation
 from seqlab.report.cost import Inspection
 from seqlab.report.evaluate import Score, Scores, duration, number, verdict
+from seqlab.report.explanation import Explanation
 from seqlab.report.words import Example, Words, WorstTable
 
 WORDS = {"train": "training", "valid": "validation"}
@@ -141,7 +141,7 @@ def report_html(report: Report) -> str:
     return html.page(
         f"{report.title} · seqlab report",
         body,
-        CSS + confusion.CSS + chart.CSS + tagged.CSS + forecast.CSS + maps.CSS,
+        CSS + confusion.CSS + tagged.CSS + forecast.CSS + maps.CSS,
         maps.SCRIPT,
     )
 
