@@ -22,7 +22,7 @@ FIRST = len(SPECIAL)
 SHOWN, CHANGED = 0.8, 0.9
 """Of the chosen pieces, four fifths become [MASK], a tenth another piece, a tenth stay (Devlin et al.
 2019)."""
-Noise = Literal["mask", "infill", "delete", "permute"]
+Noise = Literal["mask", "infill", "delete", "permute", "rotate"]
 
 
 def row_random(seed: int, epoch: int, row: int) -> np.random.Generator:
@@ -73,6 +73,8 @@ def corrupt(
     begin."""
     if "permute" in kinds:
         ids = permute(ids, starts, random)
+    if "rotate" in kinds:
+        ids = np.roll(ids, -int(random.integers(max(1, len(ids)))))  # any token may be the first
     if "infill" in kinds:
         ids = infill(ids, random, share=share, span=span)
     if "mask" in kinds:

@@ -110,7 +110,7 @@ class Pretrain(TaskConfig, kind="pretrain"):
     half, among those of the batch. For masked, blank and both-ways."""
     noises: tuple[Noise, ...] = ("infill", "permute")
     """What spoils a text for denoise: infill (spans become one mask), mask (single tokens), delete, permute
-    (sentences)."""
+    (sentences), rotate (the text begins at any of its tokens)."""
     span: PositiveFloat = 3.0
     """Mean length of the spans of infill."""
     sampled: Positive | None = None
