@@ -12,12 +12,15 @@ SMALL = {
     "model.input.channels": [24, 48],
     "model.decoder.width": 64,
     "model.decoder.body.width": 128,
+    "data.image.augment": False,
     "task.smoothing": 0.0,
+    "training.batch_tokens": 512,
     "training.threads": 1,
     "training.workers": 1,
     "training.validations": 2,
     "training.baseline": False,
 }
+STEPS = 1200
 
 
 @pytest.fixture(autouse=True)
@@ -25,35 +28,52 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
 
 
-def test_captions_are_exact_and_a_colour_is_said_from_where_it_is(tmp_path):
-    """600 steps say 9 of 10 pictures right, and every colour from a look at its shape. (1,000 steps: 99.8 %;
-    `seqlab demo caption` goes on for longer, and `cnn-lstm`, which does not look, reaches 61 % in 1,000.)"""
+@pytest.fixture
+def trained(tmp_path):
+    """Trains a preset on pictures of two shapes."""
     train = write_scenes(tmp_path, "train", scenes(4000, 0))
     valid = write_scenes(tmp_path, "valid", scenes(100, 1))
-    run = seqlab.train(
-        "caption",
-        str(train),
-        valid=str(valid),
-        model="cnn-lstm-attention",
-        steps=600,
-        out=tmp_path / "run",
-        settings=SMALL,
-        quiet=True,
-    )
-    asked = scenes(200, 2)
+
+    def trained(preset):
+        return seqlab.train(
+            "caption",
+            str(train),
+            valid=str(valid),
+            model=preset,
+            steps=STEPS,
+            out=tmp_path / preset,
+            settings=SMALL,
+            quiet=True,
+        )
+
+    return trained
+
+
+def exact(run, asked) -> float:
+    """The share of pictures whose caption is right, word for word."""
     said = [answer.text for answer in run.predict([scene.pixels for scene in asked])]
-    assert np.mean([text == scene.caption for text, scene in zip(said, asked, strict=True)]) > 0.6
+    return float(np.mean([text == scene.caption for text, scene in zip(said, asked, strict=True)]))
+
+
+def test_captions_are_exact_and_a_colour_is_said_from_where_it_is(trained):
+    """99.7 % of the captions are right, and every colour is said from a look at its shape, in 22 s of a core;
+    `cnn-lstm`, which can't look, learns from the same and gets about half of them right."""
+    looks, blind = trained("cnn-lstm-attention"), trained("cnn-lstm")
+    asked = scenes(300, 2)
+    right = exact(looks, asked)
+    assert right >= 0.95 and exact(blind, asked) < right - 0.1
 
     seen = []
-    for scene in asked[:40]:
-        [one] = run.explain(scene.pixels, target=scene.caption).maps
+    for scene in asked[:60]:
+        [one] = looks.explain(scene.pixels, target=scene.caption).maps
         written, weights = [word.strip() for word in one.written], one.weights[0]  # U, U Y·X
-        words = scene.caption.split()
+        words, found = scene.caption.split(), True
         for shape, place in ((scene.first, 1), (scene.second, len(words) - 2)):
             row = place - (len(words) + 1 - len(written))
             assert written[row] == shape.colour
-            seen.append(weights[row].reshape(one.grid)[slots_of(shape, one.grid)].sum() > 0.5)
-    assert np.mean(seen) > 0.8
+            found &= bool(weights[row].reshape(one.grid)[slots_of(shape, one.grid)].sum() > 0.5)
+        seen.append(found)
+    assert np.mean(seen) >= 0.9
 
 
 def slots_of(shape, grid):

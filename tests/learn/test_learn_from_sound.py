@@ -21,8 +21,8 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 def test_a_sequence_of_pitches_is_written_as_letters_and_listened_to_in_order(tmp_path):
-    """97 % of the words are written without an error after 200 steps."""
-    learnt, asked = words(600, 5, 0), words(80, 5, 1)
+    """99 to 100 % of the words are written without an error, in 11 s of a core."""
+    learnt, asked = words(2400, 5, 0), words(200, 5, 1)
     train = packed(tmp_path / "tones.npz", learnt, 0, text=learnt)
     test = packed(tmp_path / "test.npz", asked, 1, text=asked)
     small = {f"model.{part}.width": 32 for part in ("input", "decoder")} | {"model.decoder.body.width": 48}
@@ -35,13 +35,15 @@ def test_a_sequence_of_pitches_is_written_as_letters_and_listened_to_in_order(tm
         str(train),
         valid=str(test),
         model="gru-attention",
-        steps=250,
+        steps=900,
         out=tmp_path / "run",
-        settings=TRAINING | small | {"model.encoder.encoders": encoders, "task.smoothing": 0.0},
+        settings=TRAINING
+        | small
+        | {"training.rate": 0.006, "model.encoder.encoders": encoders, "task.smoothing": 0.0},
         quiet=True,
     )
     scores = run.evaluate(str(test)).metrics
-    assert scores["sequence_error_rate"].value < 0.2 and scores["cer"].value < 0.1
+    assert scores["sequence_error_rate"].value <= 0.05 and scores["cer"].value < 0.03
 
     rising = []
     for row in list(run.rows(str(test), labelled=False))[:20]:
@@ -49,7 +51,7 @@ def test_a_sequence_of_pitches_is_written_as_letters_and_listened_to_in_order(tm
         weights = one.weights.mean(axis=0)[:-1]  # U T, without [EOS]
         middles = weights @ np.arange(weights.shape[1])
         rising += (np.diff(middles) > 0).tolist()
-    assert np.mean(rising) > 0.9
+    assert np.mean(rising) > 0.98
 
 
 def test_with_the_right_label_a_text_surprises_less_than_with_another_one(tmp_path):
