@@ -227,12 +227,7 @@ class Training:
         rate = (config.rate or 0.0) * counters.rate_scale * rate_factor(now, config.warmup, config.decay)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * self.layer_rates.factor(group["depth"], now)
-        taken = self.next_rows(config.accumulate)
-        batches = [
-            self.load(part, (config.seed, epoch))
-            for epoch, rows in taken
-            for part in self.workers.parts(rows)
-        ]
+        batches = self.next_batches()
         counts = [
             max(1, sum(objective.count(batch) for batch in batches)) for _, objective in self.objectives
         ]
@@ -274,6 +269,11 @@ class Training:
         assert output.state is not None
         self.carried = forgetting(output.state.detach())
         return output
+
+    def next_batches(self) -> list[Batch]:
+        """The batches of a step, cut into parts for the workers."""
+        taken, seed = self.next_rows(self.config.accumulate), self.config.seed
+        return [self.load(part, (seed, epoch)) for epoch, rows in taken for part in self.workers.parts(rows)]
 
     def next_rows(self, batches: int) -> Iterator[tuple[int, np.ndarray]]:
         """The epoch and the rows of the next batches; the position moves with them."""
