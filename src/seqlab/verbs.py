@@ -116,7 +116,7 @@ def predict_file(
     settings = parse_overrides(words)
     rows = run.rows(source, settings, labelled=False)
     if output.endswith((".png", ".html")):
-        run.draw(rows, Path(output))
+        run.draw(rows, Path(output), settings)
         print(f"Drawn in {output}")
         also = f"seqlab predict {folder} --input {shlex.quote(source)} --output answers.csv"
         print(f"Next: {also}", file=sys.stderr)

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 
 from seqlab import session
 from seqlab.data.windows import Windows
+from seqlab.errors import UserError
 from seqlab.objectives import GaussianNats, SquaredError
 from seqlab.outputs import Channels, Gaussian, GaussianReply
 from seqlab.parts import Batch, Facts, Output, Reply
@@ -172,6 +173,39 @@ def test_batch_mates_change_no_trajectory(run):
     for row in (0, 7):
         alone = run.answer.trajectories(run.model, windows.only(np.array([row])))
         assert alone[0] == pytest.approx(together[row], abs=1e-5)
+
+
+def test_a_future_is_drawn_on_request(run, monkeypatch):
+    """With decode.sample each seed gives a trajectory, the same one again; its differences from one step to
+    the next are those of the process, x_h = a x_{h-1} + s ε, with the ε of that seed."""
+    run, path = run
+    windows = windows_of(run, path)
+    linear_decoder(run, monkeypatch, slope=0.8, variance=0.25)
+    futures = {}
+    for seed in (1, 2, 1):
+        how = run.decoding({"decode.sample": True, "decode.seed": seed})
+        drawn = run.answer.forecast(run.model, windows, how).scaled
+        before = np.concatenate([windows.values(np.arange(12), 7, 1)[..., :1], drawn[:, :-1]], axis=1)
+        noise = torch.randn(1, 4, 1, generator=torch.Generator().manual_seed(seed)).numpy()
+        assert drawn - 0.8 * before == pytest.approx(np.broadcast_to(0.5 * noise, drawn.shape), abs=1e-5)
+        assert np.array_equal(futures.setdefault(seed, drawn), drawn)
+    assert not np.allclose(futures[1], futures[2])
+
+
+def test_what_says_no_variances_draws_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("SEQLAB_CACHE", str(tmp_path / "cache"))
+    path = made_series.written(tmp_path / "series.csv", made_series.plain(60))
+    for preset, more in (("linear", {}), ("lstm-steps", {"model.decoder.variance": "unit"})):
+        settings = {
+            "data.train": (str(path),),
+            "task.window": 8,
+            "task.horizon": 4,
+            "training.steps": 1,
+        } | more
+        request = TrainRequest(task="forecast", preset=preset, overrides=settings)
+        run = session.train_anew(request, tmp_path / preset, Progress(quiet=True), 0.0)
+        with pytest.raises(UserError, match="can't draw numbers"):
+            run.predict([made_series.season(20)], {"decode.sample": True})
 
 
 def test_learned_intervals_of_a_head_are_normal_quantiles(tmp_path, monkeypatch):

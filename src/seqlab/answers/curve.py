@@ -15,7 +15,7 @@ from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Kn
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds
 from seqlab.data.store import Store, pad_rows
 from seqlab.decode import DecodeConfig
-from seqlab.decode.numbers import write_numbers
+from seqlab.decode.numbers import UNIT, noise_of, refuse_sampling, write_numbers
 from seqlab.fields.curve import CurveField
 from seqlab.fields.field import Given
 from seqlab.fields.read_vector import ReadVectorField
@@ -106,15 +106,23 @@ class CurveAnswer(Answer):
         some = np.linspace(0, store.rows - 1, WATCHED).astype(np.int64)
         return Store({name: ragged.take(some) for name, ragged in store.fields.items()}, {})
 
-    def written(self, model: Model, store: Store) -> Float[np.ndarray, "N U C"]:
-        """The scaled numbers that the model writes for all rows."""
+    def written(
+        self, model: Model, store: Store, how: DecodeConfig | None = None
+    ) -> Float[np.ndarray, "N U C"]:
+        """The scaled numbers that the model writes for all rows: means, or with decode.sample draws."""
         decoder, facts = model.decoder, self.curve.facts
         assert decoder is not None
+        noise = None
+        if how and how.sample:
+            if getattr(self.known.model.decoder, "variance", "") != "learned":
+                raise refuse_sampling(UNIT)
+            noise = noise_of(how.seed, 1, facts.curve_steps, len(facts.curve_means))
 
         def compute(batch: Batch) -> np.ndarray:
             state = decoder.start(model.encoded(batch)[1], batch.size)
             first = torch.zeros(batch.size, len(facts.curve_means), device=batch.rows.device)
-            return _numpy(write_numbers(decoder, state, first, facts.curve_steps))
+            own = None if noise is None else noise.to(first.device)
+            return _numpy(write_numbers(decoder, state, first, facts.curve_steps, noise=own))
 
         groups = np.array_split(np.arange(store.rows), -(-store.rows // ROWS_AT_ONCE))
         return by_row(computed(model, groups, lambda rows: make_batch(store, rows), compute))
@@ -140,7 +148,7 @@ class CurveAnswer(Answer):
     def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[WrittenNumbers]:
         if not given:
             return []
-        units = self.curve.in_units(self.written(model, self.read(given)))
+        units = self.curve.in_units(self.written(model, self.read(given), how))
         return [WrittenNumbers(tuple(tuple(step) for step in row)) for row in units.tolist()]
 
     def explain(

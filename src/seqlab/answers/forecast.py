@@ -13,7 +13,7 @@ from torch import Tensor
 from seqlab.answers.forecasting import ForecastAnswer
 from seqlab.data.batches import Rows
 from seqlab.data.windows import Windows
-from seqlab.decode.numbers import write_numbers
+from seqlab.decode.numbers import UNIT, noise_of, refuse_sampling, write_numbers
 from seqlab.inference import by_row, computed, predicted
 from seqlab.model import Model
 from seqlab.outputs import GaussianReply
@@ -76,6 +76,9 @@ class DirectForecast(ForecastAnswer):
         mean = mean + self.levels_of(windows)
         reach = normal_quantile((1 + self.how.coverage) / 2) * deviation
         return mean - reach, mean + reach
+
+    def drawn(self, model: Model, windows: Windows, seed: int) -> np.ndarray:
+        raise refuse_sampling("Its head says all steps at once, and not how one follows from another.")
 
     def _all(
         self, model: Model, windows: Windows, wanted: Callable[[Output, Batch], np.ndarray]
@@ -141,18 +144,25 @@ class StepsForecast(ForecastAnswer):
         state = model.decoder.start(memory, batch.size)
         return write_numbers(model.decoder, state, first[:, 0], self.how.horizon, beside[:, :-1], noise)
 
-    def trajectories(self, model: Model, windows: Windows) -> Float[np.ndarray, "N S H C"]:
-        """Drawn futures of each window, scaled. All windows share the noise, so none depends on another."""
-        shape = (self.how.trajectories, self.how.horizon, self.targets)
-        noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    def trajectories(
+        self, model: Model, windows: Windows, draws: int | None = None, seed: int = 0
+    ) -> Float[np.ndarray, "N S H C"]:
+        """Drawn futures of each window, scaled; task.trajectories of them unless told."""
+        shape = (draws or self.how.trajectories, self.how.horizon, self.targets)
+        noise = noise_of(seed, *shape)
 
         def drawn(batch: Batch) -> np.ndarray:
             return _numpy(self.rollout(model, batch, noise.to(batch.rows.device))).reshape(batch.size, *shape)
 
-        size = max(1, len(self.groups(windows)[0]) // max(1, self.how.trajectories // 4))
+        size = max(1, len(self.groups(windows)[0]) // max(1, shape[0] // 4))
         groups = [np.arange(start, min(start + size, len(windows))) for start in range(0, len(windows), size)]
         found = by_row(computed(model, groups, lambda rows: self.batch(windows, rows), drawn))
         return np.asarray(found + self.levels_of(windows)[:, None])
+
+    def drawn(self, model: Model, windows: Windows, seed: int) -> np.ndarray:
+        if getattr(self.known.model.decoder, "variance", "") != "learned":
+            raise refuse_sampling(UNIT)
+        return self.trajectories(model, windows, draws=1, seed=seed)[:, 0]
 
     def spread(self, model: Model, windows: Windows) -> tuple[np.ndarray, np.ndarray] | None:
         """Quantiles of drawn trajectories."""

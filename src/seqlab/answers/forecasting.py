@@ -102,6 +102,11 @@ class ForecastAnswer(Answer):
         """The scaled forecasts."""
 
     @abstractmethod
+    def drawn(self, model: Model, windows: Windows, seed: int) -> Float[np.ndarray, "N H C"]:
+        """One scaled future of each window, drawn at random; a UserError where there is nothing to draw
+        from."""
+
+    @abstractmethod
     def spread(self, model: Model, windows: Windows) -> tuple[np.ndarray, np.ndarray] | None:
         """The scaled interval (N H C each) that the model itself says; None where it learned no variance."""
 
@@ -208,16 +213,17 @@ class ForecastAnswer(Answer):
         """Reads what forecasts are made from."""
         return SeriesEnds(self.field, self.how.window, self.how.horizon)
 
-    def forecast(self, model: Model, windows: Windows) -> Forecasts:
-        """The forecasts of windows, with intervals."""
-        said = self.forecasts(self.means(model, windows), windows)
+    def forecast(self, model: Model, windows: Windows, how: DecodeConfig | None = None) -> Forecasts:
+        """The forecasts of windows, with intervals; with decode.sample one drawn future of each."""
+        found = self.drawn(model, windows, how.seed) if how and how.sample else self.means(model, windows)
+        said = self.forecasts(found, windows)
         own = self.spread(model, windows) if self.how.intervals == "learned" else None
         return self.with_interval(said, windows, self.quantiles, own)
 
     def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[SeriesForecast]:
         if not given:
             return []
-        said = self.forecast(model, self.ends.typed(given))
+        said = self.forecast(model, self.ends.typed(given), how)
         assert said.low is not None and said.high is not None
         sides = zip(*(side.tolist() for side in (said.units, said.low, said.high)), strict=True)
         return [SeriesForecast(*(tuple(tuple(step) for step in side) for side in one)) for one in sides]
@@ -227,7 +233,7 @@ class ForecastAnswer(Answer):
     ) -> Iterator[tuple[Row, StepForecast]]:
         """From the end of each series of a table, the next steps with their times: a row each."""
         ends, facts = self.ends.of_table(rows), self.field.facts
-        said = self.forecast(model, ends.windows)
+        said = self.forecast(model, ends.windows, how)
         assert said.low is not None and said.high is not None
         for place, number in enumerate(ends.series.tolist()):
             for step in range(self.how.horizon):
@@ -244,7 +250,7 @@ class ForecastAnswer(Answer):
     def draw(self, model: Model, rows: Iterable[Row], how: DecodeConfig, path: Path) -> None:
         """The forecast from the end of each series of a table, and the end itself."""
         ends = self.ends.of_table(rows)
-        said = self.forecast(model, ends.windows)
+        said = self.forecast(model, ends.windows, how)
         save(self.pictures.of_ends(ends, said), path)
 
     # Looking inside -----------------------------------------------------------------------------------------

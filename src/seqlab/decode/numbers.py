@@ -6,8 +6,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from seqlab.errors import UserError
 from seqlab.outputs import GaussianReply
 from seqlab.parts import Decoder, State
+
+
+def noise_of(seed: int, draws: int, steps: int, channels: int) -> Float[Tensor, "S U C"]:
+    """What draws deviate by, in standard deviations. All rows share it, so that what is drawn of a row does
+    not depend on its batch-mates."""
+    return torch.randn(draws, steps, channels, generator=torch.Generator().manual_seed(seed))
+
+
+def refuse_sampling(why: str) -> UserError:
+    """Where there is nothing to draw from."""
+    return UserError(
+        what="decode.sample is true, but this model can't draw numbers.",
+        why=why,
+        fix="Leave it out; or train a decoder that says variances, too: model.decoder.variance=learned",
+    )
+
+
+UNIT = "Its decoder was trained with a variance of 1, which says nothing of how sure it is."
 
 
 def write_numbers(

@@ -29,7 +29,7 @@ class DecodeConfig:
     n_best: Positive = 1
     """How many hypotheses to give back for each source, best first; at most `beam`."""
     sample: bool = False
-    """Draw each id at random instead of searching."""
+    """Draw each id, or number, at random instead of searching."""
     temperature: PositiveFloat = 1.0
     """With sample: below 1 the likely ids become likelier, above 1 all become more alike."""
     top_k: Positive | None = None
