@@ -269,11 +269,21 @@ def inspect(
     measure: Annotated[
         bool, typer.Option("--measure", help="Also time how the cost of layers grows.")
     ] = False,
+    gradients: Annotated[
+        str, typer.Option(help="Instead: how far back the gradients of a run reach on the rows of this file.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Parameters by formula and by count, work, memory, sequential steps, longest path."""
     from seqlab import early
     from seqlab.config import parse_overrides
+
+    if gradients:
+        settings = parse_overrides(words[1:])
+        early.use(words[0], several(gradients), settings)
+        from seqlab.verbs import inspect_gradients_of
+
+        return inspect_gradients_of(words[0], several(gradients), settings, as_json)
 
     early.inspect(words[0], task, parse_overrides(words[1:]))
 

@@ -205,7 +205,7 @@ class Run:
     def evaluate(self, data: str | Sequence[str], settings: Mapping[str, Any] | None = None) -> Scores:
         """Every metric of the task, with its interval and the baselines beside it."""
         began = time.monotonic()
-        with self._stored(data, settings) as store:
+        with self.stored(data, settings) as store:
             part = self.answer.part(store, "whole")
             _, scores = self.scored(part, "whole", self.decoding(settings), began)
         return scores
@@ -229,7 +229,7 @@ class Run:
         return scores, self.answer.findings(self.model, store, part, judged)
 
     @contextmanager
-    def _stored(self, data: str | Sequence[str], settings: Mapping[str, Any] | None) -> Iterator[Store]:
+    def stored(self, data: str | Sequence[str], settings: Mapping[str, Any] | None) -> Iterator[Store]:
         """The rows of other files as numbers, for as long as they are needed."""
         cache = cache_folder().parent
         cache.mkdir(parents=True, exist_ok=True)

@@ -34,6 +34,7 @@ from seqlab.folder import (
     refuse_taken,
     stored_tree,
 )
+from seqlab.microscope import REPORTED, gradients_on
 from seqlab.model import Model, count_parameters, sketch
 from seqlab.report.card import model_card
 from seqlab.report.cost import inspect_model
@@ -304,6 +305,7 @@ class Session:
             by_length=found.by_length or {},
             does={baseline.name: baseline.does for baseline in run.baselines},
             inspection=inspect_model(run.model, int(min(run.settings.data.length, max(8, facts.words)))),
+            gradients=gradients_on(run, stores[split], REPORTED).to_html(),
             rows=run.reads.amounts(facts),
             notes=facts.warnings,
             seconds=time.monotonic() - self.started,

@@ -19,6 +19,7 @@ from seqlab.errors import UserError
 from seqlab.fields.field import Given
 from seqlab.files import written_beside
 from seqlab.folder import CONFIG
+from seqlab.microscope import inspect_gradients
 from seqlab.model import Model, sketch
 from seqlab.report.cost import inspect_model, measure
 from seqlab.request import of_model, refuse_no_data, task_of
@@ -303,3 +304,13 @@ def _block(row: Mapping[str, Any]) -> str:
         )
     lines = zip(*lists, strict=True)
     return "".join("\t".join(re.sub(r"\s", " ", str(cell)) for cell in line) + "\n" for line in lines) + "\n"
+
+
+def inspect_gradients_of(
+    folder: str, data: Sequence[str], settings: Mapping[str, Any], as_json: bool
+) -> None:
+    """How far back the gradients of a run reach on the rows of these files."""
+    run = load(folder)
+    found = inspect_gradients(run, data, settings)
+    print(json.dumps({"gradients": found.to_json()}) if as_json else found)
+    print(f"Next: open {run.folder / 'report.html'} in a browser", file=sys.stderr)

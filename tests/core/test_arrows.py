@@ -22,7 +22,7 @@ BASELINES = ANSWERS | {"answers", "rules"}
 TASKS = BASELINES | {"baselines"}
 SETTINGS = TASKS | {"tasks", "request"}
 RUN = SETTINGS | {"settings"}
-SESSION = RUN | {"run", "transfer"}
+SESSION = RUN | {"run", "transfer", "microscope"}
 ALLOWED = {
     "errors": set(),
     "memory": set(),
@@ -60,6 +60,7 @@ ALLOWED = {
     "settings": SETTINGS | {"training"},
     "run": RUN,
     "transfer": RUN | {"run"},
+    "microscope": RUN | {"run"},
     "session": SESSION,
     "verbs": SESSION,
     "demo": SESSION | {"session"},

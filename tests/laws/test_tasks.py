@@ -554,3 +554,27 @@ def test_what_is_asked_for_and_not_there_is_refused_in_words(name, runs):
             assert ask(asked.replace("[MASK]", "cat") if isinstance(asked, str) else asked) is not None
         except UserError as error:
             assert error.what and error.why and error.fix
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_gradient_microscope_looks_into_every_run(name, runs, data, capsys, monkeypatch):
+    """Norms for each layer that is recurrent or attends to its own input; and in the report."""
+    run, case = runs(name), CASES[name]
+    code, out, err = command(
+        capsys, monkeypatch, "inspect", run.folder, "--gradients", data[case.data], "--json"
+    )
+    assert code == 0, err
+    tree = json.loads(out)["gradients"]
+    modules = [module for module in run.model.modules() if isinstance(module, torch.nn.RNNBase)]
+    recurrent = [layer for layer in tree["layers"] if layer["kind"] != "self-attention"]
+    assert len(recurrent) == len(modules)
+    for layer in tree["layers"]:
+        norms = layer.get("norms", [0.0])
+        assert all(norm is not None and norm >= 0 for norm in norms) and len(layer.get("lags", [1])) == len(
+            norms
+        )
+        assert all(0 <= share <= 1 for gate in layer["gates"].values() for share in gate.values())
+    steps = json.loads((run.folder / "metrics.jsonl").read_text().splitlines()[-1])["step"]
+    assert tree["clipped"]["steps"] == steps and 0 <= tree["clipped"]["clipped"] <= steps
+    told = "How far back gradients reach" in (run.folder / "report.html").read_text()
+    assert told == any("norms" in layer for layer in tree["layers"])

@@ -50,6 +50,8 @@ class Report:
     by_length: Mapping[str, Scores] = field(default_factory=dict)
     """The deciding metric for shorter and longer sources apart."""
     inspection: Inspection | None = None
+    gradients: str = ""
+    """HTML of how far back they reach."""
     rows: Mapping[str, int]
     """Examples by split; of a language model, characters."""
     notes: Sequence[str] = ()
@@ -135,6 +137,7 @@ def report_html(report: Report) -> str:
         _worst(report),
         _maps(report.maps),
         _cost(report.inspection),
+        _gradients(report.gradients),
         _settings(report),
     ]
     body = "\n".join(part for part in sections if part)
@@ -365,6 +368,10 @@ def _cost(inspection: Inspection | None) -> str:
     return (
         "" if inspection is None else f'<h2>What it costs</h2><div class="card">{inspection.to_html()}</div>'
     )
+
+
+def _gradients(part: str) -> str:
+    return f'<h2>How far back gradients reach</h2><div class="card">{part}</div>' if part else ""
 
 
 def _settings(report: Report) -> str:

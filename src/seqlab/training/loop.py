@@ -126,6 +126,8 @@ class Counters:
     stale: int = 0
     skipped: int = 0
     skipped_in_a_row: int = 0
+    clipped: int = 0
+    """Steps whose gradient was longer than `clip` and was shortened."""
     retreats: int = 0
     rate_scale: float = 1.0
     threads: int = 0
@@ -248,6 +250,7 @@ class Training:
             self.optimiser.step()
             counters.step += 1
             counters.skipped_in_a_row = 0
+            counters.clipped += float(norm) > config.clip
             counters.loss_total += loss * counts[0]
             counters.loss_count += counts[0]
             counters.tokens += sum(_tokens(batch) for batch in batches)
@@ -342,6 +345,7 @@ class Training:
         row |= {
             "rate": self.optimiser.param_groups[0]["lr"],
             "skipped": counters.skipped,
+            "clipped": counters.clipped,
             "tokens": counters.tokens,
         }
         row |= {
