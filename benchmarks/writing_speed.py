@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,12 @@ from ours import Changes, Ours
 from peers import ctranslate, hugging, install, joey, plain
 from tables import Book, Candidate, Section, raced, verdict
 
-from seqlab.answers.searching import NEVER, SPECIAL_IDS
+from seqlab.answers.searching import NEVER
 from seqlab.answers.written import read_batch
 from seqlab.data.batches import Position, cut_into_batches
 from seqlab.data.store import Store
-from seqlab.data.tokenizers import EOS
-from seqlab.decode import DecodeConfig, Hypothesis, by_length, decode, decode_all
+from seqlab.data.tokenizers import BOS, EOS
+from seqlab.decode import DecodeConfig, Hypothesis, SpecialIds, by_length, decode, decode_all
 from seqlab.likelihood import decoder_of
 from seqlab.memory import keep_big_blocks
 from seqlab.model import Model, count_parameters
@@ -312,7 +312,8 @@ def _bound(make: Callable[[int], int], beam: int) -> Callable[[], int]:
 
 def write_forced(model: Model, sources: Store, batches: Sequence[Sequence[int]], beam: int) -> int:
     """Write exactly so many ids for each source; how many sources there were."""
-    special, config = replace(SPECIAL_IDS, banned=(*NEVER, EOS)), DecodeConfig(beam=beam, longest=LENGTH)
+    special = SpecialIds(start=BOS, end=EOS, banned=(*NEVER, EOS))
+    config = DecodeConfig(beam=beam, longest=LENGTH)
 
     def one(rows: Sequence[int]) -> list[Hypothesis]:
         batch = read_batch(sources.fields, ("text",), np.array(rows))

@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 from tokenizers import trainers
 
 from seqlab.data import tokenizers as text_module
+from seqlab.data.subwords import subwords_of
 from seqlab.data.tokenizers import (
     SPECIAL,
     UNK,
+    WORD,
     BpeTokens,
     CharacterTokens,
     FromRun,
@@ -25,6 +28,7 @@ from seqlab.data.tokenizers import (
     UnigramTokens,
     WordTokens,
 )
+from seqlab.decode import WordParts
 from seqlab.errors import UserError
 
 LINES = [
@@ -36,6 +40,7 @@ LINES = [
     "a film of ten years",
     "don't say it's the end",
 ]
+BREAK_SIGN = re.compile(r"<br />")
 SMALL = {"bpe": BpeTokens(vocabulary=300), "unigram": UnigramTokens(vocabulary=60)}
 
 
@@ -46,6 +51,30 @@ def trained(kind):
             return FromRun(folder=folder).train(iter(()))
     config = SMALL.get(kind) or TokensConfig.kinds[kind]()
     return config.train(iter(LINES))
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_subwords_make_up_the_words_that_plain_cutting_finds(kind):
+    """The words of `WORD`; a word has the same letters at the beginning of a text, where it may be cut into
+    other pieces, as inside it."""
+    tokenizer = trained(kind)
+    parts = WordParts(*subwords_of(tokenizer))
+    for text in [*LINES, "l'été dernier, l'été: été", "film film", "Zürich (Zürich)"]:
+        text = BREAK_SIGN.sub(" ", text)
+        ids = tokenizer.encode([text]).values.tolist()
+        words, wanted = parts.words(ids), re.findall(WORD["marks"], text)
+        if UNK not in ids:
+            assert len(words) == len(wanted)
+            same = [[one == other for other in words] for one in words]
+            assert same == [[one == other for other in wanted] for one in wanted]
+            begun = [place for place, id in enumerate(ids) if place == 0 or parts.begins(id, ids[place - 1])]
+            cut = [ids[start:end] for start, end in zip(begun, [*begun[1:], len(ids)], strict=True)]
+            assert [tokenizer.decode(word).strip() for word in cut] == wanted
+
+
+@pytest.mark.parametrize("kind", ["words", "characters"])
+def test_words_and_characters_count_by_themselves(kind):
+    assert subwords_of(trained(kind)) is None
 
 
 def test_the_tokenizer_of_a_run_is_noticed_when_it_is_another(tmp_path):

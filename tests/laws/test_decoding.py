@@ -1,6 +1,8 @@
 """Laws of decoding, for every decoder in DECODERS, against the plain searches of small_decoders.py."""
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -25,9 +27,10 @@ from small_decoders import (
 from torch.testing import assert_close
 
 from seqlab.config import build, dump
-from seqlab.decode import DecodeConfig, SpecialIds, by_length, decode_all, stream
+from seqlab.decode import DecodeConfig, SpecialIds, WordParts, by_length, decode_all, stream
 from seqlab.decode.choose import Best
 from seqlab.decode.sample import Draw, shortlist
+from seqlab.decode.words import forbid_word_repeats
 from seqlab.errors import UserError
 from seqlab.likelihood import log_probabilities
 from seqlab.seq import Seq, pad
@@ -210,8 +213,8 @@ def test_picking_by_blocks_finds_the_best(width, symbols, beam):
 # Repetition -------------------------------------------------------------------------------------------------
 
 
-def runs(ids: tuple[int, ...], size: int) -> list[tuple[int, ...]]:
-    return [ids[place : place + size] for place in range(len(ids) - size + 1)]
+def runs(ids: Sequence[Any], size: int) -> list[tuple[Any, ...]]:
+    return [tuple(ids[place : place + size]) for place in range(len(ids) - size + 1)]
 
 
 @pytest.mark.parametrize(
@@ -234,6 +237,65 @@ def test_no_run_of_ids_is_written_twice(name, size, how):
     assert all(len(set(runs(ids, size))) == len(runs(ids, size)) for ids in texts[1])
     if size == 1:  # after both words that are left, only the end remains
         assert all(one.finished for row in kept for one in row)
+
+
+LETTERS = ["[0]", "[1]", "[2]", "a", "b", "ab", "ab", ""]
+PARTS = WordParts(
+    LETTERS,
+    continues=[id in (4, 5) for id in range(8)],
+    can_continue=[id in (3, 4, 6) for id in range(8)],
+    space=[id == 7 for id in range(8)],
+)
+"""Ids 4 and 5 go on with a word, 5 ends it; 6 is 5 with a space before it, 7 a space by itself."""
+
+
+def words_of(ids: list[int]) -> list[str]:
+    """The words that ids make up, read from the definition."""
+    words: list[str] = []
+    for last, id in zip([0, *ids], ids, strict=False):
+        if last == 7 or (id in (4, 5) and last in (3, 4, 6)):
+            words[-1] += LETTERS[id]
+        else:
+            words.append(LETTERS[id])
+    return words
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    histories=some.integers(1, 14).flatmap(
+        lambda length: some.lists(
+            some.lists(some.integers(1, 7), min_size=length, max_size=length), min_size=1, max_size=3
+        )
+    ),
+    size=some.integers(1, 4),
+)
+def test_ids_that_would_repeat_a_run_of_words_are_ruled_out_and_no_others(histories, size):
+    """By the definition: with the id behind it, the last words of the text stand in it already, as whole
+    words (another word begins after them). "ab" is one word, whether it is 3 4, 6 or 7 5."""
+    scores = torch.zeros(len(histories), 8)
+    forbid_word_repeats(scores, torch.tensor(histories), size, PARTS)
+    for row, history in enumerate(histories):
+        for id in range(8):
+            written = words_of([*history, id])
+            repeats = len(written) > size and tuple(written[-size:]) in runs(written[:-1], size)
+            assert (scores[row, id] == -torch.inf) == repeats, (history, id)
+
+
+@pytest.mark.parametrize(
+    "how", [{"beam": 1}, {"beam": 4, "n_best": 4}, {"sample": True}], ids=["greedy", "beam", "sample"]
+)
+@pytest.mark.parametrize("size", [1, 2])
+def test_no_run_of_words_is_written_twice(size, how):
+    """A text may have an id twice where it is in two different words."""
+    decoder, memory = made("recurrent", rows=6)
+    with torch.no_grad():
+        decoder.vocabulary.bias[MARKS.end] -= 8
+    parts = WordParts(*(part[:6] for part in (LETTERS, PARTS.continues, PARTS.can_continue, PARTS.space)))
+    special = SpecialIds(start=1, end=2, banned=(0, 1), words=parts)
+    found = found_by(decoder, memory, limits(*[20] * 6), no_repeat=size, special=special, **how)
+    texts = [words_of([1, *one.ids]) for row in found for one in row]
+    assert all(len(set(runs(words, size))) == len(runs(words, size)) for words in texts)
+    assert any(len(set(one.ids)) < len(one.ids) for row in found for one in row)
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ import seqlab
 from seqlab import config, likelihood, session
 from seqlab.answers.writer import Writer
 from seqlab.data.store import Ragged
-from seqlab.data.tokenizers import BOS, EOS
-from seqlab.decode import DecodeConfig
+from seqlab.data.tokenizers import BOS, EOS, CharacterTokens
+from seqlab.decode import DecodeConfig, limits
 from seqlab.decoders import Causal
 from seqlab.encoders import Conv, Lstm, Transformer
 from seqlab.errors import Stopped, UserError
@@ -109,6 +109,18 @@ def looks(folder):
 
 
 # Learning and writing ---------------------------------------------------------------------------------------
+
+
+def test_no_repeat_is_told_how_pieces_make_up_words_and_characters_count_by_themselves(
+    looks, cats, monkeypatch
+):
+    asked = []
+    monkeypatch.setattr(limits, "forbid_word_repeats", lambda *given: asked.append(given[2]))
+    looks.predict(["the cat"], {"decode.no_repeat": 3, "decode.longest": 9})
+    assert asked and set(asked) == {3}
+    asked.clear()
+    cats.predict(["the cat"], {"decode.no_repeat": 3, "decode.longest": 9})
+    assert not asked
 
 
 def test_it_learns_the_language_and_writes_it(cats):
@@ -624,7 +636,7 @@ def test_facts_of_another_task_are_refused(cats, tmp_path):
 def test_a_window_that_is_full_is_begun_anew():
     """Longer than the window, text comes from the last three quarters of it, again and again."""
     model = writer(Transformer(layers=1, heads=2, feed_forward=16, positions=Learned(length=8)))
-    pen = Writer(model, 7, endless=True, window=8)
+    pen = Writer(model, CharacterTokens().train(["abc"]), 7, endless=True, window=8)
 
     how = DecodeConfig(sample=True, temperature=0.8)
     assert pen.write([[8, 9]], how, 50)[0] == list(pen.stream([8, 9], how, 50))

@@ -15,6 +15,7 @@ from made import opinions, write_table
 
 from seqlab import session
 from seqlab.data.tokenizers import EOS
+from seqlab.decode import limits
 from seqlab.errors import UserError
 from seqlab.fields.field import kept_texts
 from seqlab.run import load
@@ -108,6 +109,20 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def numbers(runs):
     return load(runs / "numbers")
+
+
+def test_no_repeat_is_told_how_pieces_make_up_words_and_of_whole_words_nothing(runs, numbers, monkeypatch):
+    """What the search hands on; which ids that rules out is a law of decoding."""
+    asked = []
+    monkeypatch.setattr(limits, "forbid_word_repeats", lambda *given: asked.append(given))
+    numbers.predict(["4 4 2"], {"decode.no_repeat": 2})
+    symbols = numbers.answer.target.tokenizer.size
+    assert asked and {size for _, _, size, _ in asked} == {2}
+    assert {(scores.shape[1], len(parts.letters)) for scores, _, _, parts in asked} == {(symbols, symbols)}
+    asked.clear()
+    numbers.predict(["4 4 2"])
+    load(runs / "sounds").predict(["442"], {"decode.no_repeat": 2})
+    assert not asked
 
 
 # A run ------------------------------------------------------------------------------------------------------

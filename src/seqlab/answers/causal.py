@@ -43,7 +43,8 @@ class CausalAnswer(DocumentsAnswer):
 
     def pen(self, model: Model) -> Writer:
         model.eval()
-        return Writer(model, SEP, endless=True, window=self.context if grows(decoder_of(model)) else None)
+        window = self.context if grows(decoder_of(model)) else None
+        return Writer(model, self.text.tokenizer, SEP, endless=True, window=window)
 
     def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> Sequence[Prediction]:
         prompts = self.single(given)

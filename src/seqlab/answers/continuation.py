@@ -268,7 +268,10 @@ class ContinuationAnswer(Answer):
         memory = _memory(model, read) if read else None
         sees_all = not grows(decoder_of(model), memory)
         window = None if sees_all else self.learnt.longest if self.by_rows else self.context
-        return Writer(model, self.learnt.opening, endless=not self.by_rows, window=window, memory=memory)
+        opening = self.learnt.opening
+        return Writer(
+            model, self.text.tokenizer, opening, endless=not self.by_rows, window=window, memory=memory
+        )
 
     def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[Generated]:
         """Each prompt and its continuation; an empty prompt starts from nothing."""

@@ -78,7 +78,8 @@ class RepairAnswer(DocumentsAnswer):
         def batch_of(places: Rows) -> Batch:
             return Batch({"text": padded([rows[place] for place in places])}, torch.from_numpy(places))
 
-        return search_all(model, np.array([len(row) for row in rows]), batch_of, how, how.limits)
+        sizes = np.array([len(row) for row in rows])
+        return search_all(model, self.text.tokenizer, sizes, batch_of, how, how.limits)
 
     def score(self, model: Model, given: Sequence[Given]) -> list[TextScore]:
         raise UserError(

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from seqlab.answers.searching import NEVER
+from seqlab.answers.searching import NEVER, word_parts_of
 from seqlab.data.tokenizers import EOS, SPECIAL, Tokenizer
 from seqlab.decode import DecodeConfig, Hypothesis, SpecialIds, decode, decode_all, stream
 from seqlab.likelihood import decoder_of
@@ -50,6 +50,7 @@ class Writer:
     """What writes, and within which bounds."""
 
     model: Model
+    tokenizer: Tokenizer
     start: int
     """What is fed before the first id."""
     endless: bool
@@ -71,7 +72,10 @@ class Writer:
         write."""
         free = config.no_repeat or config.repetition_penalty > 1
         return SpecialIds(
-            start=self.start, end=EOS, banned=(*NEVER, EOS) if self.endless and not free else NEVER
+            start=self.start,
+            end=EOS,
+            banned=(*NEVER, EOS) if self.endless and not free else NEVER,
+            words=word_parts_of(self.tokenizer, config),
         )
 
     def opened(self, prompt: Sequence[int]) -> list[int]:

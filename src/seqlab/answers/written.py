@@ -221,7 +221,8 @@ class WrittenAnswer(Answer):
         if warn and self.source.lengths_tell:
             self._warn_of_long(store)
         batch_of = partial(read_batch, store.fields, self.source.names)
-        return search_all(model, store.sizes(), batch_of, how, partial(self._limits, how))
+        longest = partial(self._limits, how)
+        return search_all(model, self.target.tokenizer, store.sizes(), batch_of, how, longest)
 
     def _limits(self, how: DecodeConfig, sources: torch.Tensor) -> torch.Tensor:
         """How many ids to write at the most, for sources of so many positions (B)."""

@@ -118,6 +118,11 @@ class Tokenizer:
         found = [self.inner.token_to_id(piece) for piece in plain]
         return [UNK if number is None else number for number in found]
 
+    @property
+    def counts_itself(self) -> bool:
+        """Whether each token is a unit by itself, a word or a character; subwords make up words."""
+        return self._plain is not None or self._letters is not None
+
     def word_parts(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Two bool arrays over the vocabulary: `continues_word` and `can_continue`.
 

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from seqlab.decode.settings import DecodeConfig, SpecialIds
+from seqlab.decode.words import forbid_word_repeats
 from seqlab.parts import Head
 
 
@@ -32,7 +33,10 @@ def next_scores(
         if config.repetition_penalty > 1:
             price_repetition(scores, history, config.repetition_penalty)
         if config.no_repeat:
-            forbid_repeats(scores, history, config.no_repeat)
+            if special.words is None:
+                forbid_repeats(scores, history, config.no_repeat)
+            else:
+                forbid_word_repeats(scores, history, config.no_repeat, special.words)
         scores[:, special.end] = end
     for banned in special.banned:
         scores[:, banned] = -torch.inf

@@ -12,6 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from seqlab.config import Count, NotNegative, Positive, PositiveFloat
+from seqlab.decode.words import WordParts
 
 Mass = Annotated[float, Gt(0), Le(1)]
 Factor = Annotated[float, Ge(1)]
@@ -40,8 +41,8 @@ class DecodeConfig:
     """With sample: the seed of what is drawn. A row has its own random state, whatever else is in its
     batch."""
     no_repeat: Count = 0
-    """Never write the same run of so many ids twice: 1 is never the same id, 0 is off. What is given before
-    counts, too."""
+    """Never write the same run of so many words twice: 1 is never the same word, 0 is off. Subwords are put
+    together to words; where tokens are characters, it counts those. What is given before counts, too."""
     repetition_penalty: Factor = 1.0
     """The log-probability of ids that were written already is multiplied by this (Keskar et al. 2019); 1 is
     off."""
@@ -73,7 +74,7 @@ class DecodeConfig:
         return (self.longest_factor * sources + self.longest_extra).long()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SpecialIds:
     """The ids that mean something to decoding; a tokenizer knows them."""
 
@@ -84,6 +85,8 @@ class SpecialIds:
     banned: tuple[int, ...] = ()
     """Never written: padding, the unknown, the start. With the end among them, every row is written to its
     limit."""
+    words: WordParts | None = None
+    """How ids make up words, where they are parts of words; else each counts by itself."""
 
     def opening(self, prefixes: Sequence[Sequence[int]]) -> Int[Tensor, "B P"]:
         """What each row is fed before it writes: the start, then the ids it must begin with (equally many in
