@@ -257,45 +257,72 @@ def explain(
 @app.command()
 def inspect(
     words: Annotated[
-        list[str], typer.Argument(help="A run folder, a preset or a settings file, then key.path=value ...")
+        list[str],
+        typer.Argument(
+            help="Run folders, presets or settings files, then key.path=value ... for all of them"
+        ),
     ],
-    task: Annotated[str, typer.Option(help="The task of the preset; by default the first that has it.")] = "",
-    length: Annotated[int, typer.Option(help="Positions in a sequence.")] = 128,
+    task: Annotated[
+        str, typer.Option(help="The task of the presets; by default the first that has it.")
+    ] = "",
+    length: Annotated[
+        str, typer.Option(help="Positions in a sequence; or a range, 64..4096, by powers of two.")
+    ] = "128",
     vocabulary: Annotated[
         int | None, typer.Option(help="Symbols, all counted; for gpt-1 ... as published.")
     ] = None,
     classes: Annotated[int, typer.Option(help="Labels.")] = 2,
     tokens: Annotated[float, typer.Option(help="Training tokens, to tell what training costs: 300e9.")] = 0,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Also take ten seconds of training steps: tokens a second here.")
+    ] = False,
     measure: Annotated[
         bool, typer.Option("--measure", help="Also time how the cost of layers grows.")
     ] = False,
     gradients: Annotated[
         str, typer.Option(help="Instead: how far back the gradients of a run reach on the rows of this file.")
     ] = "",
+    out: Annotated[
+        str, typer.Option("--out", "--html", help="Also as a page, page.html, with the model drawn.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
-    """Parameters by formula and by count, work, memory, sequential steps, longest path."""
+    """Parameters by formula and by count, work, memory, steps and paths, of one model or of several."""
     from seqlab import early
     from seqlab.config import parse_overrides
+    from seqlab.request import lengths_of, refuse_no_page
 
+    names, settings = split_words(words)
+    if not names:
+        fix = "For instance: seqlab inspect lstm transformer"
+        raise UserError(what="No model is named.", why="inspect counts what a model costs.", fix=fix)
     if gradients:
-        settings = parse_overrides(words[1:])
-        early.use(words[0], several(gradients), settings)
+        early.use(names[0], several(gradients), parse_overrides(settings))
         from seqlab.verbs import inspect_gradients_of
 
-        return inspect_gradients_of(words[0], several(gradients), settings, as_json)
+        return inspect_gradients_of(names[0], several(gradients), parse_overrides(settings), as_json)
 
-    early.inspect(words[0], task, parse_overrides(words[1:]))
+    lengths, overrides = lengths_of(length), parse_overrides(settings)
+    refuse_no_page(out)
+    for name in names:
+        early.inspect(name, task, overrides)
 
-    from seqlab.verbs import inspect_named
+    from seqlab.ledger import Asked, inspect_asked
 
-    inspect_named(
-        words,
-        task,
-        {"length": length, "vocabulary": vocabulary, "classes": classes},
-        int(tokens),
-        measure,
-        as_json,
+    inspect_asked(
+        Asked(
+            names=names,
+            task=task,
+            settings=overrides,
+            lengths=lengths,
+            vocabulary=vocabulary,
+            classes=classes,
+            tokens=int(tokens),
+            growth=measure,
+            probe=probe,
+            out=out,
+            as_json=as_json,
+        )
     )
 
 

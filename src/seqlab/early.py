@@ -17,7 +17,16 @@ from seqlab import config, schema
 from seqlab.config import Tree
 from seqlab.data.files import find
 from seqlab.folder import CONFIG, FACTS, SCORES, read_part, refuse_taken, stored_tree
-from seqlab.request import Request, known_preset, known_task, of_model, refuse_no_data, refuse_other, task_of
+from seqlab.request import (
+    Request,
+    known_model,
+    known_preset,
+    known_task,
+    of_model,
+    refuse_no_data,
+    refuse_other,
+    task_of,
+)
 
 CommandArguments = ParamSpec("CommandArguments")
 OF_THE_START = ("task", "model", "data.tokens", "data.target_tokens")
@@ -81,6 +90,8 @@ def inspect(name: str, task: str, overrides: Mapping[str, Any]) -> None:
         _read_run(name, overrides, where=name)
     else:
         presets = {task: set().union(*about["presets"].values()) for task, about in _tasks().items()}
+        if not task:
+            known_model(name, presets)
         _settings_of(of_model(name, task or task_of(name, presets, schema.first_task()), overrides))
 
 

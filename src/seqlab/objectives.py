@@ -77,6 +77,7 @@ class SquaredError(_OverTargets):
 
     reads: str = "row"
     name = "squared error"
+    numbers = True
 
     def __call__(self, output: Output, batch: Batch) -> Term:
         scores, wanted = _numbers(output, batch, self.reads)
@@ -90,6 +91,7 @@ class GaussianNats(_OverTargets):
 
     reads: str = "row"
     name = "gaussian"
+    numbers = True
 
     def __call__(self, output: Output, batch: Batch) -> Term:
         means, wanted = _numbers(output, batch, self.reads)

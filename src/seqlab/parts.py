@@ -227,6 +227,10 @@ class Cost:
     work_formula: str = ""
     projections: int = 0
     """Multiply-adds of the projections beside the leading term."""
+    mixing: int = 0
+    """Multiply-adds beside both: the second product of attention, of weights and values."""
+    over: int = 0
+    """Positions that one query of attention weighs against each other, or that are summed up; 0: none."""
     sequential_steps: int = 1
     longest_path: int = 1
     memory: int = 0
@@ -312,6 +316,11 @@ class Input(Part):
     @abstractmethod
     def forward(self, batch: Batch) -> Seq: ...
 
+    @abstractmethod
+    def imagined(self, rows: int, length: int) -> dict[str, Seq | Nested]:
+        """What so many rows of `length` positions would look like, by field, every position real: to measure
+        with, and to say what shape is read."""
+
 
 class Encoder(Part):
     """Turns a Seq of vectors (B T width_in) into a Seq of vectors (B T' width)."""
@@ -382,6 +391,8 @@ class Objective(ABC):
 
     name: ClassVar[str]
     reads: str
+    numbers: ClassVar[bool] = False
+    """Whether what is meant are real numbers, not ids or classes."""
     compares: ClassVar[bool] = False
     """Whether the rows of a batch are compared with one another, so that workers can't share them out."""
 

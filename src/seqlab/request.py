@@ -140,6 +140,69 @@ def task_of(preset: str, tables: Mapping[str, Container[str]], default: str) -> 
     return next((task for task, presets in tables.items() if preset in presets), default)
 
 
+def known_model(name: str, tables: Mapping[str, Container[str]]) -> None:
+    """A UserError where a name is neither a settings file nor a preset of any task."""
+    if name.endswith((".yaml", ".yml")) or any(name in presets for presets in tables.values()):
+        return
+    known = [preset for presets in tables.values() if isinstance(presets, Iterable) for preset in presets]
+    raise UserError(
+        what=f'There is no run, preset or settings file "{name}".{did_you_mean(name, sorted(set(known)))}',
+        why="inspect takes any number of them, and key=value settings that are meant for all.",
+        fix="A preset of any task: seqlab init TASK lists them with a wrong --model. A run: ls runs",
+    )
+
+
+def refuse_no_page(out: str) -> None:
+    """A UserError where no page can be written there; nothing is no page."""
+    if out and Path(out).suffix not in (".html", ".htm"):
+        raise UserError(
+            what=f"--out is {out}.",
+            why="What a model costs is drawn as a page.",
+            fix=f"For instance: --out {Path(out).stem or 'costs'}.html",
+        )
+    if out and not Path(out).parent.is_dir():
+        folder = Path(out).parent
+        raise UserError(
+            what=f"{out}: there is no folder {folder}.",
+            why="Folders are not made unasked.",
+            fix=f"Make it first: mkdir -p {folder}",
+        )
+
+
+LONGEST = 2**24
+"""Positions that `inspect` counts up to."""
+
+
+def lengths_of(told: str) -> tuple[int, ...]:
+    """The lengths that 128 or 64..4096 names: of a range, powers of two times its beginning, and its end."""
+    first, dots, last = told.partition("..")
+    try:
+        low, high = int(first), int(last) if dots else int(first)
+    except ValueError:
+        low = high = 0
+        if not first.lstrip("-").isdigit() or dots:
+            raise UserError(
+                what=f"--length is {told}.",
+                why="It is a number of positions, or two of them with .. between for a range.",
+                fix="For instance: --length 128, or --length 64..4096",
+            ) from None
+    if low < 1:
+        raise UserError(
+            what=f"--length is {told}.", why="There is at least one of them.", fix="For instance: --length 2"
+        )
+    if high < low or high > LONGEST:
+        limit = f"a range ends at {LONGEST:,} at the most" if high > LONGEST else "a range goes upwards"
+        raise UserError(
+            what=f"--length is {told}.",
+            why=f"Lengths are doubled from the first to the last: {limit}.",
+            fix="For instance: --length 64..4096",
+        )
+    found = [low]
+    while found[-1] * 2 <= high:
+        found.append(found[-1] * 2)
+    return tuple(found if found[-1] == high else [*found, high])
+
+
 def refuse_no_data(names: Sequence[str], verb: str, task: str, example: str) -> None:
     if not names:
         why = {"train": "Training needs a file.", "check": "There is nothing to look at."}[verb]

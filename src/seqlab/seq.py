@@ -76,6 +76,12 @@ def mask_of(lengths: Int[Tensor, " B"]) -> Bool[Tensor, "B T"]:
     return torch.arange(int(lengths.max()), device=lengths.device) < lengths.unsqueeze(1)
 
 
+def imagined_ids(rows: int, length: int, symbols: int) -> Seq:
+    """Made-up ids (B T), every position real: for measuring, where the words do not matter."""
+    count = torch.arange(rows * length).view(rows, length)
+    return Seq(count * 7919 % symbols, torch.ones(rows, length, dtype=torch.bool))
+
+
 def pad(rows: list[Tensor]) -> Seq:
     """Rows of different lengths (each T ...) as one padded batch."""
     lengths = torch.tensor([len(row) for row in rows])

@@ -1,4 +1,4 @@
-"""What the verbs that use a run print and write: predictions, explanations and costs."""
+"""What the verbs that use a run print and write: predictions and explanations."""
 
 from __future__ import annotations
 
@@ -14,20 +14,15 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from seqlab.answers.answer import Prediction
-from seqlab.config import RawText, build, dump, override, parse_overrides
+from seqlab.config import RawText, parse_overrides
 from seqlab.errors import UserError
 from seqlab.fields.field import Given
 from seqlab.files import written_beside
-from seqlab.folder import CONFIG
 from seqlab.microscope import inspect_gradients
-from seqlab.model import Model, sketch
-from seqlab.report.cost import inspect_model, measure
-from seqlab.request import of_model, refuse_no_data, task_of
+from seqlab.request import refuse_no_data
 from seqlab.run import Ask, Run, load
-from seqlab.settings import Settings, TrainRequest, task_classes
-from seqlab.tasks import DEFAULT
+from seqlab.settings import TrainRequest
 from seqlab.tasks.prepare import Files
-from seqlab.tasks.task import Size
 
 FORMATS = (".csv", ".tsv", ".jsonl", ".conll")
 
@@ -151,48 +146,6 @@ def explain_texts(folder: str, texts: Sequence[str], out: str, given: str = "") 
         print(f"{explanation.label}\t{text}\n{explanation.method}{note}: {place}")
     look = f"open {place} in a browser" if place.suffix == ".html" else f"seqlab evaluate {folder} DATA"
     print(f"Next: {look}", file=sys.stderr)
-
-
-def inspect_named(
-    words: Sequence[str], task: str, sizes: Mapping[str, int | None], tokens: int, growth: bool, as_json: bool
-) -> None:
-    """The costs of a run, of a preset or of a settings file. `sizes` are length, vocabulary and classes."""
-    name, *settings = words
-    for option, value in sizes.items():
-        if value is not None and value < 1:
-            fix = f"For instance: --{option} 2"
-            raise UserError(what=f"--{option} is {value}.", why="There is at least one of them.", fix=fix)
-    published = {
-        preset: count for kind in task_classes().values() for preset, count in kind.published.items()
-    }
-    symbols = sizes["vocabulary"] or published.get(name, 30_000)
-    presets = {task: set().union(*kind.tables(Size()).values()) for task, kind in task_classes().items()}
-    task = task or task_of(name, presets, DEFAULT.kind)
-    model = _sketched(name, task, parse_overrides(settings), symbols, sizes["classes"] or 2)
-    inspection = inspect_model(model, sizes["length"] or 128, tokens)
-    if as_json:
-        tree = inspection.to_json()
-        if growth:
-            tree["growth"] = [one.to_json() for one in measure()]
-        print(json.dumps(tree))
-        return
-    print(inspection)
-    if growth:
-        print("\n".join(str(one) for one in measure()))
-    if (Path(name) / CONFIG).exists():
-        print(f"Next: seqlab evaluate {name} DATA", file=sys.stderr)
-    else:
-        also = name if Path(name).exists() else f"{task} DATA --model {name}"
-        print(f"Next: seqlab train {also}", file=sys.stderr)
-
-
-def _sketched(name: str, task: str, overrides: dict[str, Any], vocabulary: int, classes: int) -> Model:
-    if (Path(name) / CONFIG).exists():
-        run = load(name)
-        changed = override(dump(run.settings), overrides, Settings)
-        return sketch(build(Settings, changed, name).model, run.answer.parts)
-    settings = TrainRequest.of(of_model(name, task, overrides)).settings()
-    return sketch(settings.model, settings.task.imagined(vocabulary, classes))
 
 
 def check_data(wishes: TrainRequest) -> tuple[list[str], bool]:

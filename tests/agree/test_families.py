@@ -17,8 +17,12 @@ from transformers import (
     BartForConditionalGeneration,
     BertConfig,
     BertForPreTraining,
+    CamembertConfig,
+    CamembertForMaskedLM,
     GPT2Config,
     GPT2LMHeadModel,
+    MarianConfig,
+    MarianMTModel,
     OpenAIGPTConfig,
     OpenAIGPTLMHeadModel,
     RobertaConfig,
@@ -28,8 +32,7 @@ from transformers import (
 from seqlab.model import Model, count_parameters, sketch
 from seqlab.parts import Batch, Places
 from seqlab.seq import Seq, mask_of
-from seqlab.settings import TrainRequest
-from seqlab.tasks.pretrain_presets import PUBLISHED
+from seqlab.settings import TrainRequest, task_classes
 
 SYMBOLS, WIDTH, LAYERS, HEADS, INNER, LENGTH = 60, 32, 3, 4, 80, 24
 LENGTHS = (5, 20, 1, 11)
@@ -340,29 +343,73 @@ BART_BASE = {
     "encoder_ffn_dim": 3072,
     "decoder_ffn_dim": 3072,
 }
+OF_2017 = {
+    "vocab_size": 37_000,
+    "decoder_vocab_size": 37_000,
+    "d_model": 512,
+    "encoder_layers": 6,
+    "decoder_layers": 6,
+    "encoder_attention_heads": 8,
+    "decoder_attention_heads": 8,
+    "encoder_ffn_dim": 2048,
+    "decoder_ffn_dim": 2048,
+    "pad_token_id": 0,
+    "decoder_start_token_id": 0,
+    "eos_token_id": 1,
+}
+"""The Transformer of 2017 in the words of Marian, whose sinusoids are a table that is not learned."""
+
+
+def wide(width, layers, heads, context):
+    return GPT2LMHeadModel(GPT2Config(n_embd=width, n_layer=layers, n_head=heads, n_positions=context))
+
+
 THEIRS = {
     "bert-base": lambda: BertForPreTraining(BertConfig()),
     "bert-large": lambda: BertForPreTraining(BertConfig(**LARGE)),
     "roberta-base": lambda: RobertaForMaskedLM(RobertaConfig(**ROBERTA_TEXT)),
     "roberta-large": lambda: RobertaForMaskedLM(RobertaConfig(**ROBERTA_TEXT, **LARGE)),
+    "camembert-base": lambda: CamembertForMaskedLM(
+        CamembertConfig(**ROBERTA_TEXT | {"vocab_size": 32_005}, pad_token_id=PADDING)
+    ),
     "gpt-1": lambda: OpenAIGPTLMHeadModel(OpenAIGPTConfig()),
     "gpt-2-small": lambda: GPT2LMHeadModel(GPT2Config()),
+    "gpt-2": lambda: wide(1600, 48, 25, 1024),
+    "gpt-3": lambda: wide(12_288, 96, 96, 2048),
+    "transformer-base": lambda: MarianMTModel(MarianConfig(**OF_2017)),
     "bart-base": lambda: BartForConditionalGeneration(BartConfig(**BART_BASE)),
     "bart-large": lambda: BartForConditionalGeneration(BartConfig()),
 }
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_the_published_sizes_and_norms_are_those_of_the_library(name):
+PUBLISHED = [(task, name) for task, kind in task_classes().items() for name in kind.published]
+
+
+@pytest.mark.parametrize(("task", "name"), PUBLISHED)
+def test_the_published_sizes_and_norms_are_those_of_the_library(task, name):
     """Counted without memory for the weights. RoBERTa's token-type vector is part of the positions here: one
     vector fewer."""
-    settings = TrainRequest(task="pretrain", preset=name).settings()
-    model = sketch(settings.model, settings.task.imagined(PUBLISHED[name], 2))
+    settings = TrainRequest(task=task, preset=name).settings()
+    symbols = settings.task.published[name].symbols
+    model = sketch(settings.model, settings.task.imagined(symbols, 2))
     with torch.device("meta"):
         theirs = THEIRS[name]()
-    fewer = theirs.config.hidden_size if name.startswith("roberta") else 0
-    assert count_parameters(model) == count_parameters(theirs) - fewer
+    fewer = theirs.config.hidden_size if "bert" in name and not name.startswith("bert") else 0
+    learned = sum(tensor.numel() for tensor in theirs.parameters() if tensor.requires_grad)
+    assert count_parameters(model) == learned - fewer
     assert epsilons(model) == epsilons(theirs)
+
+
+def test_the_transformer_of_2017_with_three_matrices():
+    apart = {"model.shared": False, "model.decoder.tied": False}
+    settings = TrainRequest(task="translate", preset="transformer-base", overrides=apart).settings()
+    with torch.device("meta"):
+        theirs = MarianMTModel(
+            MarianConfig(**OF_2017, share_encoder_decoder_embeddings=False, tie_word_embeddings=False)
+        )
+    learned = sum(tensor.numel() for tensor in theirs.parameters() if tensor.requires_grad)
+    model = sketch(settings.model, settings.task.imagined(37_000, 2))
+    assert count_parameters(model) == learned == 100_970_496
 
 
 def epsilons(model):

@@ -164,7 +164,7 @@ def test_parameters_by_formula_are_those_that_are_there(name):
 @pytest.mark.parametrize("minutes", [2.0, 100.0])
 def test_parameters_of_every_pretrain_preset_by_formula(name, minutes):
     settings = TrainRequest(task="pretrain", preset=name).settings(Size(minutes=minutes))
-    model = sketch(settings.model, settings.task.imagined(Pretrain.published.get(name, 8_000), 2))
+    model = sketch(settings.model, settings.task.imagined(8_000, 2))
     assert sum(cost.parameters for cost in model.costs(128)) == count_parameters(model)
 
 

@@ -10,7 +10,8 @@ from seqlab.model import ModelConfig, sketch
 from seqlab.outputs import Mean
 from seqlab.outputs.pools import Structured
 from seqlab.parts import Facts
-from seqlab.report.cost import inspect_model, measure, memory, short
+from seqlab.report.amounts import memory, short
+from seqlab.report.cost import inspect_model, measure
 from seqlab.report.growth import exponent
 
 

@@ -71,28 +71,6 @@ def run(runs, tmp_path):
     return Path(shutil.copytree(runs / "single", tmp_path / "copy"))
 
 
-@pytest.fixture
-def expect_exit(seqlab, tmp_path):
-    """Runs a command that has to fail: with this exit code, these words in its message, and nothing left
-    behind."""
-
-    def check(*words: object, says: tuple[str, ...], code: int = 2, why: bool = True) -> str:
-        before = {path for path in tmp_path.rglob("*") if path.is_file()}
-        found, out, err = seqlab(*words)
-        assert found == code, f"{found}: {out}{err}"
-        assert "Traceback" not in err
-        told = re.search(r"^\S.*\n((?:  .+\n)+)\Z", err, re.MULTILINE)
-        assert told and told[1].count("\n") >= (2 if why else 1), f"not what, why and fix: {err}"
-        for word in says:
-            assert word in err, f"{word!r} is not in: {err}"
-        after = {path for path in tmp_path.rglob("*") if path.is_file()}
-        assert after == before, "nothing half-written stays"
-        assert not list(Path(os.environ["SEQLAB_CACHE"]).rglob("*.part"))
-        return err
-
-    return check
-
-
 def table(folder: Path, content: str | bytes, name: str = "rows.csv") -> Path:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -96,6 +96,9 @@ MISTAKES = {
     "a folder to inspect": "inspect empty",
     "a misspelt key to inspect": "inspect bilstm model.encoder.widht=5",
     "a misspelt key of a run to inspect": "inspect run model.encoder.widht=5",
+    "an unknown name among several to inspect": "inspect lstm lsmt",
+    "a range of lengths that goes down": "inspect lstm --length 9..3",
+    "a page that is none": "inspect lstm --out page.pdf",
 }  # fmt: skip
 SETTINGS_FILES = {
     "data.yaml": "task: classify\ndata: {train: nowhere.csv}\n",

@@ -48,6 +48,7 @@ PRETRAINED = {
     "bert-large": (bert(1024, 24), 336_226_108),
     "roberta-base": (roberta(768, 12), 124_697_433 - 768),
     "roberta-large": (roberta(1024, 24), 355_412_057 - 1024),
+    "camembert-base": (roberta(768, 12, 32_005), 110_655_493 - 768),
     "gpt-1": ((40_478 + 512) * 768 + 12 * encoder_layer(768), 116_534_784),
     "gpt-2-small": ((50_257 + 1024 + 2) * 768 + 12 * encoder_layer(768), 124_439_808),
     "bart-base": (bart(768, 6), 139_420_416),
@@ -99,20 +100,21 @@ def test_the_language_model_of_t3_from_the_command_line(seqlab):
     ("more", "total"), [((), 63_082_496), (("model.shared=false", "model.decoder.tied=false"), 100_970_496)]
 )
 def test_the_base_transformer_of_2017_from_the_command_line(seqlab, more, total):
+    """The preset, and the same written out, as docs/translate.md has it (SPEC T3)."""
     same = ("layers=6", "heads=8", "feed_forward=2048", "norm=post")
-    code, out, err = seqlab(
-        "inspect",
+    written_out = (
         "transformer",
         "--task",
         "translate",
         "--vocabulary",
         "37000",
-        "--json",
         "model.input.width=512",
         "model.decoder.width=512",
         *(f"model.encoder.{one}" for one in same),
-        *more,
         *(f"model.decoder.body.{one}" for one in same),
     )
-    assert code == 0, err
-    assert json.loads(out)["parameters"]["total"] == total
+    for words in (("transformer-base",), written_out):
+        code, out, err = seqlab("inspect", *words, *more, "--json")
+        assert code == 0, err
+        parameters = json.loads(out)["parameters"]
+        assert parameters["total"] == parameters["formula_total"] == total

@@ -264,8 +264,8 @@ class TransformerEncoder(Encoder):
                 memory=count * length * self.width,
             )
             parts = [
-                layer.attention.cost(length),
-                *([] if layer.cross is None else [replace(layer.cross.cost(length), name="cross")]),
+                _both_products(layer.attention, length, "attention"),
+                *([] if layer.cross is None else [_both_products(layer.cross, length, "cross")]),
                 layer.feed_forward.cost(length),
                 *([] if self.config.norm == "none" else [norms]),
             ]
@@ -273,6 +273,15 @@ class TransformerEncoder(Encoder):
         if self.final_norm is not None:
             costs.append(Cost(name="final_norm", parameters=norm, parameters_formula=formula))
         return costs
+
+
+def _both_products(attention: MultiHeadAttention, length: int, name: str) -> Cost:
+    """Of attention: one of its products is the leading term, the other stands beside it."""
+    form, cost = attention.form, attention.cost(length)
+    over = min(form.local or length, length)
+    scored = form.memory if form.merged else form.key
+    both = length * over * form.heads * (scored + form.value)
+    return replace(cost, name=name, over=over, mixing=both - cost.work)
 
 
 def _norm(config: Transformer, width: int) -> nn.LayerNorm:

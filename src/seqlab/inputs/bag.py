@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from seqlab.config import Positive, PositiveFloat
 from seqlab.parts import Batch, Cost, Facts, Input, InputConfig
-from seqlab.seq import Seq
+from seqlab.seq import Nested, Seq, imagined_ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,10 @@ class BagInput(Input):
         total = WeightedSum.apply(self.embedding, grams.values, weights.zeroed)
         return Seq(total.unsqueeze(1), grams.mask[:, :1])  # no row is empty, so its first position is real
 
+    def imagined(self, rows: int, length: int) -> dict[str, Seq | Nested]:
+        grams = imagined_ids(rows, length, self.embedding.shape[0])
+        return {"grams": grams, "weights": grams.with_values(torch.ones(rows, length))}
+
     def length_after(self, length: int) -> int:
         return 1
 
@@ -82,6 +86,7 @@ class BagInput(Input):
                 parameters_formula="V·d",
                 work=work,
                 work_formula="nd",
+                over=length,
                 memory=2 * length,
             )
         ]

@@ -15,7 +15,7 @@ from seqlab.config import Positive, Probability
 from seqlab.nn.grid_positions import GridPositionConfig, NoGridPositions
 from seqlab.nn.layers import Dropout, listed
 from seqlab.parts import Batch, Cost, Facts, Input, InputConfig
-from seqlab.seq import Seq
+from seqlab.seq import Nested, Seq
 
 FIELD = "image"
 GROUPS = 8
@@ -72,6 +72,12 @@ def pixels_of(batch: Batch) -> Float[Tensor, "B C H W"]:
     return pixels.float() / 127.5 - 1
 
 
+def imagined_pixels(rows: int, side: int, channels: int) -> Seq:
+    """Black pictures (B H W C), H = W = `side`."""
+    pixels = torch.zeros(rows, side, side, channels, dtype=torch.uint8)
+    return Seq(pixels, torch.ones(rows, side, dtype=torch.bool))
+
+
 def slots(x: Float[Tensor, "B D Y X"]) -> Seq:
     """A grid as a sequence, line after line; every slot is real."""
     rows, _, height, width = x.shape
@@ -101,6 +107,9 @@ class PatchInput(Input):
         even = F.pad(pixels, (0, -width % self.patch, 0, -height % self.patch))
         read = slots(self.positions(self.linear(even)))
         return read.with_values(self.dropout(read.values))
+
+    def imagined(self, rows: int, length: int) -> dict[str, Seq | Nested]:
+        return {FIELD: imagined_pixels(rows, length, self.linear.in_channels)}
 
     def length_after(self, length: int) -> int:
         """Slots of a picture of `length` lines and as many columns."""
@@ -190,6 +199,9 @@ class GridInput(Input):
                 x = layer(x, 1 if block else stride)
         read = slots(self.positions(x))
         return read.with_values(self.dropout(read.values))
+
+    def imagined(self, rows: int, length: int) -> dict[str, Seq | Nested]:
+        return {FIELD: imagined_pixels(rows, length, self.stem.in_channels)}
 
     def _sides(self, length: int) -> list[int]:
         """Of what the first convolution makes, and of what each stage makes."""

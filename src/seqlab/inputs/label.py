@@ -10,7 +10,7 @@ from torch import nn
 from seqlab.config import Positive, Probability
 from seqlab.nn.layers import Dropout
 from seqlab.parts import Batch, Cost, Facts, Input, InputConfig
-from seqlab.seq import Seq
+from seqlab.seq import Nested, Seq, imagined_ids
 
 FIELD = "label"
 
@@ -45,6 +45,9 @@ class LabelInput(Input):
 
     def length_after(self, length: int) -> int:
         return 1
+
+    def imagined(self, rows: int, length: int) -> dict[str, Seq | Nested]:
+        return {FIELD: imagined_ids(rows, 1, self.embedding.num_embeddings)}
 
     def costs(self, length: int) -> list[Cost]:
         size = self.embedding.num_embeddings * self.width

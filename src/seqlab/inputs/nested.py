@@ -109,6 +109,12 @@ class Inner(Input):
             part = Seq(rows.values[group, :longest], rows.mask[group, :longest])
             yield self.encoder(self.inner(Batch({FIELD: part}, group))), group
 
+    def imagined_rows(self, rows: int, each: int, length: int) -> Nested:
+        """So many outer rows of `each` inner ones of this length."""
+        inner = self.inner.imagined(rows * each, length)[FIELD]
+        assert isinstance(inner, Seq)
+        return Nested(inner, torch.ones(rows, each, dtype=torch.bool))
+
     def inner_costs(self, rows: int, length: int) -> list[Cost]:
         """Costs of `rows` inner sequences of this length, which run side by side."""
         costs = [cost.below("inner") for cost in self.inner.costs(length)]
@@ -119,7 +125,11 @@ class Inner(Input):
 def many(cost: Cost, times: int) -> Cost:
     """The cost of this many side by side: more work, the same steps and paths."""
     return replace(
-        cost, work=cost.work * times, projections=cost.projections * times, memory=cost.memory * times
+        cost,
+        work=cost.work * times,
+        projections=cost.projections * times,
+        mixing=cost.mixing * times,
+        memory=cost.memory * times,
     )
 
 
@@ -151,6 +161,11 @@ class NestedInput(Inner):
         if self.words is not None:
             values = torch.cat([values, self.words(batch).values], dim=-1)
         return Seq(values, field.mask)
+
+    def imagined(self, rows: int, length: int) -> dict[str, Seq | Nested]:
+        field = FIELD if self.of == "sentences" else "characters"
+        nested = self.imagined_rows(rows, *inner_shape(self.of, length))
+        return {field: nested, **(self.words.imagined(rows, length) if self.words is not None else {})}
 
     def length_after(self, length: int) -> int:
         return inner_shape(self.of, length)[0]
@@ -229,6 +244,9 @@ class NestedContextInput(Inner):
         last, first = states[rows, field.mask.sum(dim=1) - 1], states[:, 0]
         one = self.width // len(self.readers)
         return torch.cat([last[:, :one], first[:, one:]], dim=-1)
+
+    def imagined(self, rows: int, length: int) -> dict[str, Seq | Nested]:
+        return {FIELD: self.imagined_rows(rows, *inner_shape("sentences", length))}
 
     def length_after(self, length: int) -> int:
         return inner_shape("sentences", length)[0]

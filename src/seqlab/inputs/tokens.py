@@ -9,7 +9,7 @@ from torch import nn
 from seqlab.config import Positive, PositiveFloat, Probability
 from seqlab.nn.layers import Dropout, keep_mask
 from seqlab.parts import Batch, Cost, Facts, Input, InputConfig
-from seqlab.seq import Seq
+from seqlab.seq import Nested, Seq, imagined_ids
 
 FIELD = "text"
 
@@ -66,6 +66,9 @@ class TokenInput(Input):
                 (*values.shape[:2], 1), self.word_dropout, values, self.dropout.generator
             )
         return Seq(self.dropout(values), tokens.mask, segments=None if segments is None else segments.values)
+
+    def imagined(self, rows: int, length: int) -> dict[str, Seq | Nested]:
+        return {FIELD: imagined_ids(rows, length, self.embedding.num_embeddings)}
 
     def costs(self, length: int) -> list[Cost]:
         rows = self.embedding.num_embeddings

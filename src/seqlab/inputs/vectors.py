@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import nn
 
 from seqlab.config import Positive, Probability
 from seqlab.nn.layers import Dropout, start_linear
 from seqlab.parts import Batch, Cost, Facts, Input, InputConfig
-from seqlab.seq import Seq
+from seqlab.seq import Nested, Seq
 
 FIELD = "values"
 
@@ -56,6 +57,9 @@ class VectorInput(Input):
             mask = mask[:, :: self.stack]  # padding is on the right: a group is real where its first step is
         return Seq(self.dropout(self.linear(values)), mask)
 
+    def imagined(self, rows: int, length: int) -> dict[str, Seq | Nested]:
+        return {FIELD: imagined_steps(rows, length, self.linear.in_features // self.stack)}
+
     def length_after(self, length: int) -> int:
         return -(-length // self.stack)
 
@@ -96,8 +100,16 @@ class WindowInput(Input):
         assert isinstance(read, Seq) and read.values.shape[1] == self.steps, "all rows are whole windows"
         return Seq(read.values.flatten(1).unsqueeze(1), read.mask[:, :1])
 
+    def imagined(self, rows: int, length: int) -> dict[str, Seq | Nested]:
+        return {FIELD: imagined_steps(rows, self.steps, self.features)}
+
     def length_after(self, length: int) -> int:
         return 1
 
     def costs(self, length: int) -> list[Cost]:
         return []
+
+
+def imagined_steps(rows: int, length: int, features: int) -> Seq:
+    """Made-up numbers (B T F), every step real."""
+    return Seq(torch.zeros(rows, length, features), torch.ones(rows, length, dtype=torch.bool))

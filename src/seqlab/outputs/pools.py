@@ -234,6 +234,7 @@ class AttentionPool(Pool, Attends):
                 work=length * self.width,
                 work_formula="nd",
                 projections=length * hidden * (self.width + 1) + hidden * context,
+                over=length,
                 memory=length * (self.width + hidden),
             )
         ]
@@ -273,6 +274,7 @@ class StructuredPool(Pool, Attends):
                 work=hops * length * width,
                 work_formula="rnd",
                 projections=length * hidden * (width + hops),
+                over=length,
                 memory=length * (width + hidden + hops),
             )
         ]

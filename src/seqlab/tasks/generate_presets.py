@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from seqlab import rules
 from seqlab.config import Tree
+from seqlab.tasks.published import PUBLISHED
 from seqlab.tasks.task import Size
 
 NOTHING_READ: Tree = {"input": None, "encoder": None, "pool": None, "head": None}
-PUBLISHED_GPT = {"gpt-1": 40_478, "gpt-2-small": 50_257, "gpt-2": 50_257, "gpt-3": 50_257}
-"""Symbols of the published vocabularies, for `inspect` without data."""
+PUBLISHED_GPT = {name: PUBLISHED[name] for name in ("gpt-1", "gpt-2-small", "gpt-2", "gpt-3")}
+"""What is known of them."""
 
 
 def presets(size: Size) -> dict[str, Tree]:

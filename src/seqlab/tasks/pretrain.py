@@ -30,6 +30,7 @@ from seqlab.outputs import Vocabulary
 from seqlab.parts import Facts
 from seqlab.report.words import SURPRISING, Words, WorstTable
 from seqlab.tasks import pretrain_presets
+from seqlab.tasks.published import PUBLISHED
 from seqlab.tasks.task import TaskConfig, TrainedRun, Weighted
 
 ObjectiveName = Literal["causal", "masked", "masked+next", "blank", "both-ways", "denoise"]
@@ -120,7 +121,7 @@ class Pretrain(TaskConfig, kind="pretrain"):
     example: ClassVar[str] = "the [MASK] was"
     data_example: ClassVar[str] = "texts.txt"
     default: ClassVar[str] = "roberta"
-    published: ClassVar = pretrain_presets.PUBLISHED
+    published: ClassVar = {name: PUBLISHED[name] for name in pretrain_presets.PUBLISHED_BODIES}
     passes: ClassVar = ((2_000, 40), (10_000, 20), (100_000, 10), (1_000_000, 4), (rules.ENDLESS, 1))
     stretch: ClassVar[float] = 8.0  # rows may be sentences or books, so their number says little
     goes_on: ClassVar[bool] = True
@@ -143,6 +144,10 @@ class Pretrain(TaskConfig, kind="pretrain"):
     @property
     def around(self) -> str:
         return self.kind_of.around
+
+    @property
+    def asked(self) -> float:
+        return self.masking if self.objective in ("masked", "masked+next") else 1.0
 
     @property
     def seen(self) -> int:

@@ -7,17 +7,18 @@ from seqlab import rules
 from seqlab.config import Tree
 from seqlab.tasks.task import Size
 
-PUBLISHED = {
-    "bert-base": 30_522,
-    "bert-large": 30_522,
-    "roberta-base": 50_265,
-    "roberta-large": 50_265,
-    "gpt-1": 40_478,
-    "gpt-2-small": 50_257,
-    "bart-base": 50_265,
-    "bart-large": 50_265,
-}
-"""Symbols of the published vocabularies, for `inspect` without data."""
+PUBLISHED_BODIES = (
+    "bert-base",
+    "bert-large",
+    "roberta-base",
+    "roberta-large",
+    "camembert-base",
+    "gpt-1",
+    "gpt-2-small",
+    "bart-base",
+    "bart-large",
+)
+"""Presets that are as published."""
 
 
 def presets(size: Size) -> dict[str, Tree]:
@@ -98,12 +99,14 @@ def presets(size: Size) -> dict[str, Tree]:
 
 
 def _published() -> dict[str, Tree]:
-    """Devlin et al. 2019, Liu et al. 2019, Radford et al. 2018 and 2019, Lewis et al. 2020."""
+    """Devlin et al. 2019, Liu et al. 2019, Martin et al. 2020, Radford et al. 2018 and 2019, Lewis et al.
+    2020."""
     return {
         "bert-base": _bert(768, 12, 12, 512, 0, following=True),
         "bert-large": _bert(1024, 24, 16, 512, 0, following=True),
         "roberta-base": _bert(768, 12, 12, 512, 2, following=False),
         "roberta-large": _bert(1024, 24, 16, 512, 2, following=False),
+        "camembert-base": _bert(768, 12, 12, 512, 2, following=False),
         "gpt-1": _causal_gpt(768, 12, 12, 512, "post"),
         "gpt-2-small": _causal_gpt(768, 12, 12, 1024, "pre"),
         "bart-base": _bart(768, 6, 12),

@@ -23,6 +23,7 @@ from seqlab.fields.field import Field
 from seqlab.inputs import Tokens
 from seqlab.model import ModelConfig
 from seqlab.parts import EncoderConfig, Facts, Objective
+from seqlab.report.published import Published
 from seqlab.report.words import Words
 
 Weighted = list[tuple[float, Objective]]
@@ -89,8 +90,8 @@ class TaskConfig(Variant):
     """The preset that is trained where none is named."""
     instead: ClassVar[Mapping[str, str]] = {}
     """Another such preset for some settings: {"task.target=number": "bilstm"}."""
-    published: ClassVar[Mapping[str, int]] = {}
-    """Presets of published models, with the symbols of their vocabularies, for `inspect` without data."""
+    published: ClassVar[Mapping[str, Published]] = {}
+    """Presets of published models, with what is known of them."""
     passes: ClassVar[rules.Steps[float]]
     """Passes over the data for up to so many rows."""
     stretch: ClassVar[float] = rules.STRETCH
@@ -171,6 +172,11 @@ class TaskConfig(Variant):
         """What stood around a text that its models read, as data.marks calls it: it comes along where a body
         goes."""
         return "none"
+
+    @property
+    def asked(self) -> float:
+        """Share of the positions that have an answer in training, where each may have one."""
+        return 1.0
 
     @property
     def seen(self) -> int | None:

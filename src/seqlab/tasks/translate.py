@@ -25,6 +25,7 @@ from seqlab.metrics import Metric
 from seqlab.parts import Facts
 from seqlab.report.words import Words, WorstTable
 from seqlab.tasks import translate_presets, translate_sound, writing
+from seqlab.tasks.published import PUBLISHED
 from seqlab.tasks.task import Size, TrainedRun
 from seqlab.tasks.writing import Writes
 from seqlab.text_metrics import Bleu, Chrf, SequenceErrorRate, TokenErrorRate
@@ -49,6 +50,7 @@ class Translate(Writes, kind="translate"):
     example: ClassVar[str] = "I am a student"
     data_example: ClassVar[str] = "train.en,train.fr"
     default: ClassVar[str] = "transformer"
+    published: ClassVar = {"transformer-base": PUBLISHED["transformer-base"]}
     readable: ClassVar = ("text", "image", "sound")
     passes: ClassVar = (
         (3_000, 60),

@@ -57,4 +57,24 @@ def of_text(size: Size) -> dict[str, Tree]:
             "model": model(layer, {"kind": "causal", "body": layer}),
             "training": training,
         },
+        "transformer-base": _transformer_base(),
+    }
+
+
+def _transformer_base() -> Tree:
+    """Vaswani et al. 2017: the base model. There the rate falls with the root of the steps, here linearly."""
+    layer = {
+        "kind": "transformer",
+        "layers": 6,
+        "heads": 8,
+        "feed_forward": 2048,
+        "norm": "post",
+        "dropout": 0.1,
+    }
+    tokens = {"kind": "tokens", "width": 512, "scale": 512**-0.5, "dropout": 0.1}
+    decoder = {"kind": "causal", "width": 512, "dropout": 0.1, "body": layer}
+    return {
+        "data": {"tokens": {"kind": "bpe", "vocabulary": 37_000}},
+        "model": {"input": tokens, "encoder": layer, "pool": None, "head": None, "decoder": decoder},
+        "training": {"rate": 7e-4, "batch_tokens": 25_000, "warmup": 0.04},
     }
