@@ -180,8 +180,10 @@ def _say_next(subject: Subject, out: str) -> None:
     task = subject.settings.task.kind
     if out:
         told = f"open {out} in a browser"
+    elif (Path(subject.name) / CONFIG).exists():
+        told = f"seqlab evaluate {subject.name} DATA"
     elif Path(subject.name).exists():
-        told = f"seqlab init {task}"
+        told = f"seqlab train {subject.name}"
     else:
         told = f"seqlab train {task} DATA --model {subject.name}"
     print(f"Next: {told}", file=sys.stderr)

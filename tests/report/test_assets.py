@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqlab.report import maps
+from seqlab.report import cost_page, maps
 from seqlab.report.evaluate import score_labels
 from seqlab.report.explanation import Explanation, Map
 from seqlab.report.page import Report, report_html
@@ -51,14 +51,17 @@ def test_every_style_sheet_and_script_is_installed_with_the_package(name):
 
 OF_PAGES = ("document.css", "page.css", "confusion.css", "tagged.css", "forecast.css")
 """What a map in a notebook does not need."""
+OF_COSTS = ("cost_page.css", "model_drawing.css")
+"""What only the page of `inspect --out` needs."""
 
 
 @pytest.mark.parametrize("name", ASSETS)
 def test_every_style_sheet_and_script_is_carried_by_the_pages_that_need_it(name):
     text = (FOLDER / name).read_text(encoding="utf-8")
+    assert (text in cost_page.CSS) == (name in OF_COSTS)
     in_notebooks, in_reports = text in maps.html_notebook(EXPLAINED), text in a_report()
-    assert in_notebooks == (name not in OF_PAGES)
-    assert in_reports == (name != "notebook.css")
+    assert in_notebooks == (name not in (*OF_PAGES, *OF_COSTS))
+    assert in_reports == (name not in ("notebook.css", *OF_COSTS))
 
 
 @pytest.mark.parametrize("name", ASSETS)

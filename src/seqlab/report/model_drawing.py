@@ -41,7 +41,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Flow:
+class DrawnFlow:
     """Boxes from left to right, and the shape of what comes out of the last."""
 
     boxes: tuple[Box, ...]
@@ -52,10 +52,10 @@ class Flow:
     """The shape of what its second box looks at, which is the output of the first flow."""
 
 
-def flows_of(model: Model, facts: Facts, length: int) -> list[Flow]:
+def flows_of(model: Model, facts: Facts, length: int) -> list[DrawnFlow]:
     """What is drawn: the way from the input to the first answer, and ways that branch off from it."""
     layers = layer_costs(model, length)
-    flows: list[Flow] = []
+    flows: list[DrawnFlow] = []
     if model.input is not None and model.encoder is not None:
         [read, *_] = model.input.imagined(1, length).values()
         if isinstance(read, Nested):
@@ -72,21 +72,21 @@ def flows_of(model: Model, facts: Facts, length: int) -> list[Flow]:
         states = shape(after, model.encoder.width)
         if model.pool is not None and model.head is not None:
             head = _box("head", layers, shape(model.pool.width))
-            flows.append(Flow((*boxes, _box("pool", layers, states), head), shape(facts.outputs["row"])))
+            flows.append(DrawnFlow((*boxes, _box("pool", layers, states), head), shape(facts.outputs["row"])))
             if model.places is not None:
                 places = (_box("places", layers, states),)
-                flows.append(Flow(places, f"N × {facts.outputs['places']:,}", joins=len(boxes) - 1))
+                flows.append(DrawnFlow(places, f"N × {facts.outputs['places']:,}", joins=len(boxes) - 1))
         elif model.places is not None:
             boxes.append(_box("places", layers, states))
-            flows.append(Flow(tuple(boxes), f"N × {facts.outputs['places']:,}"))
+            flows.append(DrawnFlow(tuple(boxes), f"N × {facts.outputs['places']:,}"))
         else:
-            flows.append(Flow(tuple(boxes), states))
+            flows.append(DrawnFlow(tuple(boxes), states))
     if model.decoder is not None:
         flows.append(_writing(model, layers, length, flows[0].out if flows else ""))
     return flows
 
 
-def _writing(model: Model, layers: Sequence[LayerCost], length: int, memory: str) -> Flow:
+def _writing(model: Model, layers: Sequence[LayerCost], length: int, memory: str) -> DrawnFlow:
     """The decoder: what has been written becomes vectors, a body reads them, and an answer is given."""
     decoder = model.decoder
     assert isinstance(decoder, WritingDecoder)
@@ -104,7 +104,7 @@ def _writing(model: Model, layers: Sequence[LayerCost], length: int, memory: str
         Box("decoder", sum(one.parameters for one in body), inside, shape(length, decoder.config.width)),
         _box(answer, layers, shape(length, states)),
     )
-    return Flow(boxes, shape(length, said), memory=memory)
+    return DrawnFlow(boxes, shape(length, said), memory=memory)
 
 
 def shape(*sizes: object) -> str:
@@ -136,7 +136,7 @@ def _summary(layers: Sequence[LayerCost], before: str) -> tuple[str, ...]:
     )
 
 
-def draw_model(flows: Sequence[Flow], title: str) -> str:
+def draw_model(flows: Sequence[DrawnFlow], title: str) -> str:
     """The flows below each other as one SVG."""
     parts: list[str] = []
     height = TOP

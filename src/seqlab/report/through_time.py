@@ -81,7 +81,7 @@ def largest_singular(matrices: Float[Tensor, "B N M"]) -> Float[Tensor, " B"]:
 
 
 @dataclass(frozen=True)
-class Step:
+class CellStep:
     """One step of a layer: S is D, of an LSTM 2D (h and c side by side)."""
 
     after: Float[Tensor, "B S"]
@@ -91,7 +91,9 @@ class Step:
     """Of the state after the step by the state before it."""
 
 
-def step(cell: nn.RNNBase, x: Float[Tensor, "B E"], state: Float[Tensor, "B S"], whole: bool = False) -> Step:
+def step(
+    cell: nn.RNNBase, x: Float[Tensor, "B E"], state: Float[Tensor, "B S"], whole: bool = False
+) -> CellStep:
     """What one layer of torch does with the next vector; with `whole`, also the Jacobian of that."""
     width = cell.hidden_size
     h = state[:, :width]
@@ -109,7 +111,7 @@ def step(cell: nn.RNNBase, x: Float[Tensor, "B E"], state: Float[Tensor, "B S"],
         i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
         inner = f * c + i * g
         told, slope = inner.tanh(), o * (1 - inner.tanh().square())
-        found = Step(torch.cat([o * told, inner], dim=1), {"input": i, "forget": f, "output": o})
+        found = CellStep(torch.cat([o * told, inner], dim=1), {"input": i, "forget": f, "output": o})
         if not whole:
             return found
         none = torch.zeros_like(o)
@@ -117,21 +119,21 @@ def step(cell: nn.RNNBase, x: Float[Tensor, "B E"], state: Float[Tensor, "B S"],
         opened = through(none, none, none, told * o * (1 - o))
         lower = torch.cat([by_h, f.diag_embed()], dim=2)
         upper = slope.unsqueeze(2) * lower + torch.cat([opened, torch.zeros_like(opened)], dim=2)
-        return Step(found.after, found.gates, torch.cat([upper, lower], dim=1))
+        return CellStep(found.after, found.gates, torch.cat([upper, lower], dim=1))
     if isinstance(cell, nn.GRU):
         (fed_r, fed_z, fed_n), (kept_r, kept_z, kept_n) = fed.chunk(3, dim=1), kept.chunk(3, dim=1)
         r, z = (fed_r + kept_r).sigmoid(), (fed_z + kept_z).sigmoid()
         n = (fed_n + r * kept_n).tanh()
-        found = Step((1 - z) * n + z * h, {"reset": r, "update": z})
+        found = CellStep((1 - z) * n + z * h, {"reset": r, "update": z})
         if not whole:
             return found
         slope = (1 - z) * (1 - n.square())
         by_h = through(slope * kept_n * r * (1 - r), (h - n) * z * (1 - z), slope * r)
-        return Step(found.after, found.gates, by_h + z.diag_embed())
+        return CellStep(found.after, found.gates, by_h + z.diag_embed())
     activation = str(getattr(cell, "nonlinearity", "tanh"))
     after = VALUES[activation](fed + kept)
     gates = {"|h|": after.abs()} if activation == "tanh" else {}
-    return Step(after, gates, through(SLOPES[activation](after)) if whole else None)
+    return CellStep(after, gates, through(SLOPES[activation](after)) if whole else None)
 
 
 def state_width(cell: nn.RNNBase) -> int:
