@@ -152,6 +152,18 @@ def test_a_map_of_512_by_512_opens_in_two_seconds_and_grows(opened):
     assert (page.asked, page.faults) == ([], [])
 
 
+def test_colours_follow_the_scheme_of_the_system(opened):
+    page = opened(KINDS["self-attention"])
+    drawn = "document.querySelector('canvas.map').toDataURL()"
+    seen = {}
+    for scheme in ("light", "dark"):
+        page.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        page.wait(f"matchMedia('(prefers-color-scheme: {scheme})').matches")
+        page.run("new Promise(requestAnimationFrame)")
+        seen[scheme] = page.run(drawn), page.run("getComputedStyle(document.body).backgroundColor")
+    assert seen["light"][0] != seen["dark"][0] and seen["light"][1] != seen["dark"][1]
+
+
 def test_several_cells_of_a_notebook_do_not_disturb_each_other(browser, tmp_path):
     cells = "".join(html_notebook(KINDS[kind]) for kind in ("self-attention", "alignment", "hops"))
     path = tmp_path / "notebook.html"

@@ -113,7 +113,10 @@ def test_each_word_has_a_map_over_the_picture(described, tmp_path, seqlab):
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
     assert one["pieces"][:2] == ["1,1", "2,1"] and len(one["pieces"]) == height * width
     page = (tmp_path / "map.html").read_text()
-    assert page.count("<figure>") == 1 + len(one["written"]) and "data:image/png;base64," in page
+    assert '"over":"picture"' in page and f'"grid":[{height},{width}]' in page
+    assert (
+        page.count("data:image/png;base64,") == 3
+    )  # as it was read, below where it looked, and what it adds
     with Image.open(tmp_path / "map.png") as drawn:
         assert drawn.width > 500
     told = run.explain(str(picture), target="a red circle")

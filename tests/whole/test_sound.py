@@ -55,14 +55,14 @@ def test_what_was_heard_is_predicted_explained_and_reported(seqlab, clips, tmp_p
     run = package.load(tmp_path / "run")
     samples, rate = soundfile.read(asked, dtype="float32")
     assert run.predict([(samples, rate)])[0].to_json() == json.loads(out)
-    for ending in ("html", "png", "json"):
+    for ending in ("html", "png", "svg", "json"):
         out = tmp_path / f"map.{ending}"
         code, _, err = seqlab("explain", tmp_path / "run", asked, "--out", out)
         assert code == 0 and out.stat().st_size > 1000, err
     page = (tmp_path / "map.html").read_text()
-    assert 'class="heard signed"' in page and "data:image/png;base64," in page
+    assert '"over":"time"' in page and '"signed":true' in page and "data:image/png;base64," in page
     report = (tmp_path / "run" / "report.html").read_text()
-    assert report.count('class="heard') >= 2 and 'class="picture"' in report
+    assert report.count('"over":"time"') >= 2 and 'class="picture"' in report
     told = tmp_path / "told.csv"
     code, out, err = seqlab("predict", tmp_path / "run", "--input", tmp_path / "clips", "--output", told)
     assert code == 0 and len(told.read_text().splitlines()) == 61, err
