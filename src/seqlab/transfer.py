@@ -16,7 +16,7 @@ from seqlab import rules
 from seqlab.config import Tree
 from seqlab.data.tokenizers import FromRun
 from seqlab.decoders.causal import WrittenConfig
-from seqlab.encoders import BothWays, Transformer
+from seqlab.encoders import BothWays, Stack, Transformer
 from seqlab.errors import UserError
 from seqlab.files import sha256, written_beside
 from seqlab.folder import START, TOKENIZER, WEIGHTS
@@ -171,12 +171,15 @@ class PretrainedRun:
             return (("", ""),)
         if model.input is None:
             return (("decoder.", "decoder."),)
-        reading = (("input.", "input."), ("encoder.", "encoder."))
+        mine = self.model.encoder or self.model.body
+        above = isinstance(model.encoder, Stack) and not isinstance(mine, Stack)
+        encoder = "encoder.encoders.0." if above else "encoder."  # what is stacked above the body is new
+        reading = (("input.", "input."), (encoder, "encoder."))
         if model.decoder is None:
             return (
                 reading
                 if self.reads
-                else (("input.embedding.", "decoder.embedding."), ("encoder.", "decoder.body."))
+                else (("input.embedding.", "decoder.embedding."), (encoder, "decoder.body."))
             )
         shared = (
             (("input.embedding.", "decoder.embedding."),)

@@ -20,7 +20,8 @@ from seqlab.data.builtin import write_stress_tables
 from seqlab.errors import MachineError, Stopped, UserError
 from seqlab.labs import LABS, begin, few_labels, lab, objectives, options, transfer, trials
 from seqlab.labs.lab import Spread
-from seqlab.labs.options import LabelledRows, parse_counts
+from seqlab.labs.options import parse_counts
+from seqlab.labs.rows import LabelledRows
 from seqlab.labs.trials import Trial, train_all
 
 COMMON = {
@@ -241,17 +242,8 @@ def test_trials_side_by_side_give_the_numbers_of_one_after_the_other(found, revi
 def test_one_trial_runs_on_each_core_unless_threads_are_asked_for(reviews, tmp_path, monkeypatch):
     monkeypatch.setattr(few_labels.torch, "get_num_threads", lambda: 6)
     for settings, count in (({}, 6), ({"training.threads": 2}, 1)):
-        wanted = options.LabOptions.of(
-            quick=True,
-            data=reviews,
-            unlabelled="",
-            test="",
-            labels="30",
-            seeds=1,
-            minutes=None,
-            epochs=None,
-            settings=settings,
-        )
+        given = {"quick": True, "seeds": 1, "data": reviews, "settings": settings, "labels": "30"}
+        wanted = options.LabOptions.of({**options.OPTIONS, **given})
         assert few_labels.Comparison(wanted, tmp_path, lab.Progress(quiet=True)).at_once == count
 
 
@@ -314,10 +306,40 @@ def test_objectives_are_compared_at_equal_steps(reviews, tmp_path, seqlab):
     told = json.loads((tmp_path / "lab" / "table.json").read_text())
 
     assert code == 0, err
-    assert {cell["side"] for cell in told["cells"]} == {"roberta", "gpt", "bow"}
-    assert [told["pretraining"][name]["step"] for name in ("roberta", "gpt")] == [6, 6]
-    assert [told["pretraining"][name]["objective"] for name in ("roberta", "gpt")] == ["masked", "causal"]
+    arms = ("roberta", "gpt", "gpt+bilstm")
+    assert {cell["side"] for cell in told["cells"]} == {*arms, "bow"}
+    assert [told["pretraining"][name]["step"] for name in arms] == [6, 6, 6]
+    assert [told["pretraining"][name]["objective"] for name in arms] == ["masked", "causal", "causal"]
     assert "published direction" in out and "6 steps" in out and "110 million" in out
+    text = (tmp_path / "lab" / "table.md").read_text()
+    assert "| left to right + BiLSTM | 82.1 | 84.1 | 75.7 | 91.6 | 84.9 | gpt+bilstm |" in text
+
+    trials = tmp_path / "lab" / "trials"
+    encoder = settings_of(trials / "gpt+bilstm-40-0")["model"]["encoder"]
+    assert [one["kind"] for one in encoder["encoders"]] == ["transformer", "lstm"]
+    assert encoder["encoders"][1]["directions"] == "both"
+    assert encoder["encoders"][0] == settings_of(trials / "gpt-40-0")["model"]["encoder"]
+    assert not (tmp_path / "lab" / "pretrained-gpt+bilstm").exists()  # one body for both
+
+
+def test_with_and_without_the_next_sentence_one_body_is_pretrained(tmp_path):
+    """The same layers; only the pool and the head that judge pairs are missing."""
+    labelled = [
+        (f"{text.rstrip('.').capitalize()}. The story was long. We saw it here.", label)
+        for text, label in opinions(80)
+    ]
+    path = write_table(tmp_path / "reviews.csv", labelled)
+    small = {key: value for key, value in COMMON.items() if ".model." not in key}
+    found = objectives.run(
+        data=str(path), models="bert,bert-without-next", settings=small, out=tmp_path / "lab",
+        **ASKED | {"labels": "40", "seeds": 1, "epochs": 1},
+    )  # fmt: skip
+    one, two = (settings_of(found.folder / f"pretrained-{name}") for name in found.numbers["pretraining"])
+    assert [one["task"]["objective"], two["task"]["objective"]] == ["masked+next", "masked"]
+    assert one["model"]["pool"] and two["model"]["pool"] is None
+    assert (
+        one["model"]["encoder"] == two["model"]["encoder"] and one["model"]["input"] == two["model"]["input"]
+    )
 
 
 # What is said -----------------------------------------------------------------------------------------------

@@ -16,13 +16,15 @@ from typing import Any
 from seqlab.errors import UserError, did_you_mean, one_of
 
 LABS = {
-    "transfer": (
-        "Does pretraining help where labels are few? Fine-tuned against from scratch, on the same rows."
-    ),
     "objectives": (
         "Does reading in both directions beat left to right? Pretrained at equal compute, fine-tuned on the"
         " same rows."
     ),
+    "reach": "How far does a convolution see? Accuracy against distance, beside recurrence and attention.",
+    "transfer": (
+        "Does pretraining help where labels are few? Fine-tuned against from scratch, on the same rows."
+    ),
+    "worked": "What do the formulas give? The course's worked examples, step by step, with their numbers.",
 }
 """What each lab asks, by the name of its file."""
 

@@ -3,8 +3,8 @@ share."""
 
 from __future__ import annotations
 
+import itertools
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +12,16 @@ from typing import Any
 
 import torch
 
+from seqlab.config import dump
+from seqlab.encoders import Lstm, Stack
 from seqlab.folder import METRICS, SCORES
 from seqlab.labs.lab import ResultTable, Spread
-from seqlab.labs.options import GRAMS_AT_ONCE, LETTERS, READING, LabOptions, write_jsonl
+from seqlab.labs.options import GRAMS_AT_ONCE, LETTERS, READING, LabOptions
 from seqlab.labs.picture import Line, Panel
-from seqlab.labs.trials import Trial, train_all
-from seqlab.report.evaluate import duration
+from seqlab.labs.rows import write_jsonl
+from seqlab.labs.trials import Trial, train_each
 from seqlab.training.progress import Progress
+from seqlab.transfer import PretrainedRun
 
 BOW = "bow"
 
@@ -35,6 +38,8 @@ class Arm:
     """A pretrained run, whose architecture and tokenizer it has; none: the bag of words."""
     new: bool = False
     """Whether its weights are new all the same."""
+    bilstm: bool = False
+    """Whether a new LSTM in both directions reads the states of the body."""
 
 
 @dataclass(frozen=True)
@@ -57,27 +62,20 @@ class Comparison:
 
     def learn(self, sides: Sequence[Arm]) -> dict[tuple[str, int], tuple[Learnt, ...]]:
         """Train what is not trained yet, and give everything: one entry a seed."""
-        options, began, done = self.options, time.monotonic(), 0.0
+        options = self.options
         if shared := options.rows.shared:
             self.progress.say(
                 f"Warning: {shared:,} of {len(options.rows.test):,} test rows have a text that is learnt"
                 " from, too."
             )
-        every = [
-            (side, count, seed) for seed in range(options.seeds) for count in options.counts for side in sides
-        ]
-        trials = [self.trial(*one) for one in every]
-        for trial in train_all(trials, self.at_once):
-            side, count, seed = every[trials.index(trial)]
-            done += self.work(side, count)
-            left = [
-                self.work(*one[:2]) for trial, one in zip(trials, every, strict=True) if not trial.finished
-            ]
+        every = {
+            (side, count, seed): self.trial(side, count, seed)
+            for seed in range(options.seeds) for count in options.counts for side in sides
+        }  # fmt: skip
+        for (side, count, seed), far in train_each(every, self.at_once, self.work):
             accuracy = self.read(side, count, seed).accuracy
             self.progress.say(
-                f"{count:,} labels, seed {seed}, {side.name}: test accuracy {accuracy:.3f}  "
-                f" {len(every) - len(left)} of {len(every)} runs, about"
-                f" {duration((time.monotonic() - began) / done * sum(left))} left"
+                f"{count:,} labels, seed {seed}, {side.name}: test accuracy {accuracy:.3f}   {far}"
             )
         cells = [(side, count) for side in sides for count in options.counts]
         return {
@@ -85,8 +83,9 @@ class Comparison:
             for side, count in cells
         }
 
-    def work(self, side: Arm, count: int) -> float:
+    def work(self, key: tuple[Arm, int, int]) -> float:
         """About how long a run takes, in rows that are learnt from; to score one takes a third of that."""
+        side, count, _ = key
         if side.body is None:
             return float(count)  # a little, whatever the model
         epochs, rows = self.options.epochs_for(count), self.options.rows
@@ -119,6 +118,8 @@ class Comparison:
             "training.patience": epochs + 1,
         }
         overrides |= {key: value for key, value in self.options.tuning.items() if not key.startswith(READING)}
+        if side.bilstm:
+            overrides["model.encoder"] = dump(with_bilstm(PretrainedRun(side.body)))
         if side.new:
             return Trial(folder, overrides, like=str(side.body))
         return Trial(folder, overrides | {"transfer.start": str(side.body)})
@@ -137,6 +138,12 @@ class Comparison:
         scores = json.loads((folder / SCORES).read_text(encoding="utf-8"))
         metrics = [json.loads(line) for line in (folder / METRICS).read_text(encoding="utf-8").splitlines()]
         return Learnt(scores["metrics"]["accuracy"]["value"], tuple(row["valid_accuracy"] for row in metrics))
+
+
+def with_bilstm(source: PretrainedRun) -> Stack:
+    """The encoder of a body with an LSTM above it that reads its states from both ends."""
+    reader, body = source.reader()
+    return Stack(encoders=(body, Lstm(width=reader.width // 2, directions="both")))
 
 
 # Telling ----------------------------------------------------------------------------------------------------
@@ -164,6 +171,17 @@ class Results:
 
     def curve(self, side: str, count: int) -> list[Spread]:
         return [self.after(side, count, epoch) for epoch in range(1, self.epochs(side, count) + 1)]
+
+    def settled(self, side: str, count: int) -> Spread:
+        """Epochs until a run is within a point of its best on the validation rows."""
+        runs = [one.by_epoch for one in self.learnt[side, count]]
+        near = [[value >= max(some) - 0.01 for value in some] for some in runs]
+        return Spread(tuple(1.0 + some.index(True) for some in near))
+
+    def fall(self, side: str, count: int) -> Spread:
+        """The largest fall of a run from one epoch to the next; 0 where there is none."""
+        pairs = [list(itertools.pairwise(one.by_epoch)) for one in self.learnt[side, count]]
+        return Spread(tuple(max([0.0, *(before - after for before, after in some)]) for some in pairs))
 
     def panels(self, sides: Sequence[str], counts: Sequence[int]) -> tuple[Panel, ...]:
         """Accuracy by epoch, a chart for each number of labels."""

@@ -54,6 +54,8 @@ class Work:
     settings: Mapping[str, Any]
     """Dotted keys for every run that it trains."""
     progress: Progress
+    asked: Any = None
+    """What `ask` of the lab made of its options."""
 
     def of(self, quick: T, whole: T) -> T:
         """One of two sizes."""
@@ -68,6 +70,9 @@ class Work:
 
 
 Study = Callable[[Work], Finding]
+Ask = Callable[[Mapping[str, Any]], tuple[Mapping[str, Any], Any]]
+"""From all options to what runs in one folder have to agree in, and to what the study works with. It refuses
+what can't work, before anything is written."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +84,15 @@ class Lab:
     seeds: tuple[int, int] = (1, 1)
     own_data: bool = False
     """Whether it can be asked about the user's files (--data)."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of its own, and what each is where it is not given."""
+    ask: Ask | None = None
+    """None: everything that was asked for has to agree."""
     __signature__: inspect.Signature = field(init=False)
 
     def __post_init__(self) -> None:
         names = ["quick", "seeds", "out", "settings", "quiet", *(["data"] if self.own_data else [])]
+        names += self.options
         keywords = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
         object.__setattr__(self, "__signature__", inspect.Signature(keywords))
 
@@ -95,6 +105,7 @@ class Lab:
         out: str | Path | None = None,
         settings: Mapping[str, Any] | None = None,
         quiet: bool = False,
+        **more: Any,
     ) -> Outcome:
         """Do the study, write everything into a folder and give back what was found."""
         count = seeds if seeds is not None else self.seeds[0 if quick else 1]
@@ -103,9 +114,12 @@ class Lab:
                 what=f"--seeds is {count}.", why="Nothing would be measured.", fix="Give --seeds 1 or more."
             )
         files = (data,) if isinstance(data, str) and data else tuple(data)
-        choices = {"quick": quick, "seeds": count, "data": list(files), "settings": dict(settings or {})}
+        given = {"quick": quick, "seeds": count, "data": list(files), "settings": dict(settings or {})}
+        assert not more.keys() - self.options.keys(), f"{self.name} has other options"
+        given |= {**self.options, **more}
+        choices, asked = self.ask(given) if self.ask else (given, None)
         folder = choose_place(self.name, out, choices)
-        work = Work(folder, quick, count, files, settings or {}, Progress(quiet=quiet))
+        work = Work(folder, quick, count, files, settings or {}, Progress(quiet=quiet), asked)
         with at_work(folder, self.name, choices):
             found = self.study(work)
             after = found.next or f"seqlab lab {self.name}" + ("" if quick else " --quick")
@@ -116,6 +130,13 @@ class Lab:
         return outcome
 
 
-def lab(name: str, study: Study, seeds: tuple[int, int] = (1, 1), own_data: bool = False) -> Lab:
+def lab(
+    name: str,
+    study: Study,
+    seeds: tuple[int, int] = (1, 1),
+    own_data: bool = False,
+    options: Mapping[str, Any] | None = None,
+    ask: Ask | None = None,
+) -> Lab:
     """What `seqlab lab NAME` runs."""
-    return Lab(name, study, seeds, own_data)
+    return Lab(name, study, seeds, own_data, options or {}, ask)

@@ -9,7 +9,7 @@ import math
 import shutil
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -41,16 +41,20 @@ class ResultTable:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    left: tuple[int, ...] = (0,)
+    """Columns of words, which start at the left."""
 
     def markdown(self) -> str:
-        lines = [self.header, ("---", *("---:" for _ in self.header[1:])), *self.rows]
+        rule = tuple("---" if place in self.left else "---:" for place in range(len(self.header)))
+        lines = [self.header, rule, *self.rows]
         return "\n".join([f"## {self.title}", "", *("| " + " | ".join(cells) + " |" for cells in lines)])
 
     def __str__(self) -> str:
-        return f"{self.title}\n{aligned([self.header, *self.rows])}"
+        return f"{self.title}\n{aligned([self.header, *self.rows], self.left)}"
 
     def html(self) -> str:
-        return f'<h2>{escape(self.title)}</h2><div class="card">{html.table(self.header, self.rows)}</div>'
+        table = html.table(self.header, self.rows, self.left)
+        return f'<h2>{escape(self.title)}</h2><div class="card">{table}</div>'
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,11 @@ class Spread:
         """Half of the 95 % interval of the mean, by Student's t; without end for one value."""
         count = len(self.values)
         return student(count - 1) * self.deviation / math.sqrt(count) if count > 1 else math.inf
+
+    @staticmethod
+    def mean_of(some: Sequence[Spread]) -> Spread:
+        """The mean of several, seed by seed."""
+        return Spread(tuple(map(statistics.mean, zip(*(one.values for one in some), strict=True))))
 
     def minus(self, other: Spread) -> Spread:
         """Differences seed by seed."""

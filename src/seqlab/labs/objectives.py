@@ -16,86 +16,72 @@ from typing import Any
 from seqlab.errors import UserError
 from seqlab.folder import METRICS
 from seqlab.labs.few_labels import BOW, Arm, Comparison, Results, by_epoch, told_difference
-from seqlab.labs.lab import Outcome, ResultTable, at_work, choose_place
-from seqlab.labs.options import LabOptions
+from seqlab.labs.frame import Finding, Work, lab
+from seqlab.labs.lab import ResultTable
+from seqlab.labs.options import OPTIONS, QUICK_SEEDS, SEEDS, LabOptions
 from seqlab.model import count_parameters, sketch
 from seqlab.settings import TrainRequest
-from seqlab.training.progress import Progress
 from seqlab.transfer import PretrainedRun
 
-PUBLISHED_SCORES = (
-    "Published (Devlin et al. 2019, 110 million parameters, both without the next-sentence task),"
-    " bidirectional against left-to-right: MNLI 83.9 and 82.1, QNLI 84.9 and 84.3, MRPC 86.5 and 77.5, SST-2"
-    " 92.6 and 92.1."
-)
+PUBLISHED = {
+    "bert": ("both, next sentence", "84.4", "88.4", "86.7", "92.7", "88.5"),
+    "bert-without-next": ("both", "83.9", "84.9", "86.5", "92.6", "87.9"),
+    "gpt": ("left to right", "82.1", "84.3", "77.5", "92.1", "77.8"),
+    "gpt+bilstm": ("left to right + BiLSTM", "82.1", "84.1", "75.7", "91.6", "84.9"),
+}
+"""Devlin et al. 2019, table 5, by the name of the arm that is like it."""
+SETS = ("MNLI", "QNLI", "MRPC", "SST-2", "SQuAD F1")
 BOTH_WAYS, LEFT_TO_RIGHT = ("masked", "masked+next"), ("causal",)
+BILSTM = "+bilstm"
+"""What stands after the name of a model whose states an LSTM reads in both directions."""
+WITHOUT_NEXT: dict[str, Any] = {"task.objective": "masked", "model.pool": None, "model.head": None}
+VARIED = {"bert-without-next": ("bert", WITHOUT_NEXT)}
+"""Pretrained bodies that are presets with other settings."""
 
 
-def run(
-    *,
-    quick: bool = False,
-    data: str | Sequence[str] = "",
-    unlabelled: str | Sequence[str] = "",
-    test: str | Sequence[str] = "",
-    models: str = "roberta,gpt",
-    labels: str = "",
-    seeds: int | None = None,
-    minutes: float | None = None,
-    epochs: int | None = None,
-    out: str | Path | None = None,
-    settings: Mapping[str, Any] | None = None,
-    quiet: bool = False,
-) -> Outcome:
-    """Compare, write everything into a folder and give back what was found.
-
-    `minutes` is the budget of each pretraining; with `quick`, it is the same number of steps. The rest is as
-    in the lab `transfer`. Models may be added to a folder later: those that are in it are not trained again.
+def ask(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[LabOptions, tuple[str, ...]]]:
+    """`minutes` is the budget of each pretraining; with `quick`, it is the same number of steps. The rest is
+    as in the lab `transfer`. Models may be added to a folder later: those that are in it stay as they are.
     """
-    names = tuple(dict.fromkeys(name.strip() for name in models.split(",") if name.strip()))
+    names = tuple(dict.fromkeys(name.strip() for name in given["models"].split(",") if name.strip()))
     if len(names) < 2:
         raise UserError(
-            what=f'--models is "{models}".',
+            what=f'--models is "{given["models"]}".',
             why="A comparison needs two at least.",
             fix="For instance: --models roberta,gpt,elmo",
         )
     for name in names:
-        TrainRequest(task="pretrain", preset=name).settings()  # refuses a preset that is not known
-    options = LabOptions.of(
-        quick=quick,
-        data=data,
-        unlabelled=unlabelled,
-        test=test,
-        labels=labels,
-        seeds=seeds,
-        minutes=minutes,
-        epochs=epochs,
-        settings=settings,
-    )
-    folder = choose_place("objectives", out, options.choices)
-    progress = Progress(quiet=quiet)
-    with at_work(folder, "objectives", options.choices):
-        bodies = {name: folder / f"pretrained-{name}" for name in names}
-        for name, body in bodies.items():
-            progress.say(f"Pretraining {name}")
-            options.pretrain(name, body, folder / "data", progress)
-        comparison = Comparison(options, folder, progress)
-        sides = [*(Arm(name, body) for name, body in bodies.items()), Arm(BOW)]
-        results = Results(comparison.learn(sides))
-        best = max(sides[:-1], key=lambda side: results.tested(side.name, options.counts[-1]).mean)
-        outcome = outcome_of(
-            options, folder, results, bodies, comparison.run_folder(best, options.counts[-1], 0)
-        )
-        if missing := outcome.write():
-            progress.say(missing)
-    return outcome
+        preset, own = recipe(name)
+        TrainRequest(task="pretrain", preset=preset, overrides=own).settings()  # refuses what is not known
+    options = LabOptions.of(given)
+    return options.choices, (options, names)
+
+
+def recipe(name: str) -> tuple[str, dict[str, Any]]:
+    """The preset that the body of an arm is, and its own settings."""
+    body = name.removesuffix(BILSTM)
+    return VARIED.get(body, (body, {}))
+
+
+def study(work: Work) -> Finding:
+    """Pretrain each body once, then learn from the labels with all of them."""
+    options, names = work.asked
+    bodies = {name: work.folder / f"pretrained-{name.removesuffix(BILSTM)}" for name in names}
+    for name, body in bodies.items():
+        preset, own = recipe(name)
+        work.progress.say(f"Pretraining {body.name.removeprefix('pretrained-')}")
+        options.pretrain(preset, body, work.folder / "data", work.progress, own)
+    comparison = Comparison(options, work.folder, work.progress)
+    sides = [*(Arm(name, body, bilstm=name.endswith(BILSTM)) for name, body in bodies.items()), Arm(BOW)]
+    results = Results(comparison.learn(sides))
+    best = max(sides[:-1], key=lambda side: results.tested(side.name, options.counts[-1]).mean)
+    return finding_of(options, results, bodies, comparison.run_folder(best, options.counts[-1], 0))
 
 
 # Telling ----------------------------------------------------------------------------------------------------
 
 
-def outcome_of(
-    options: LabOptions, folder: Path, results: Results, bodies: Mapping[str, Path], best: Path
-) -> Outcome:
+def finding_of(options: LabOptions, results: Results, bodies: Mapping[str, Path], best: Path) -> Finding:
     """The table, the picture and the verdict."""
     first, *others = names = list(bodies)
     costs = {name: cost(body) for name, body in bodies.items()}
@@ -129,12 +115,10 @@ def outcome_of(
         beside_published(results, options, costs),
     ]
     example = "photography" if options.builtin else "worth every minute"
-    return Outcome(
-        name="objectives",
-        folder=folder,
+    return Finding(
         title="Pretraining objectives at equal compute",
         verdict="\n".join(sentences),
-        tables=(table, by_epoch(results, names, options.counts)),
+        tables=(table, published(results, options, names), by_epoch(results, names, options.counts)),
         panels=results.panels(names, options.counts),
         notes=(
             (
@@ -145,11 +129,21 @@ def outcome_of(
                 "± is one standard deviation over seeds; differences are taken seed by seed. There is one"
                 " pretrained body a model."
             ),
-            PUBLISHED_SCORES,
+            "Published: BERT base, 110 million parameters; accuracy, on SQuAD F1. A name with +bilstm has a"
+            " new LSTM in both directions above its body.",
         ),
         numbers={**results.to_json(), "differences": differences, "pretraining": costs},
         next=f'seqlab predict {best} "{example}"',
     )
+
+
+def published(results: Results, options: LabOptions, names: Sequence[str]) -> ResultTable:
+    """The published table, with what its arms have here beside it."""
+    most = options.counts[-1]
+    here = {name: (name, str(results.tested(name, most))) for name in names}
+    rows = tuple((*told, *here.get(name, ("", ""))) for name, told in PUBLISHED.items())
+    header = ("pretrained", *SETS, "here", f"{most:,} labels")
+    return ResultTable("Beside what was published", header, rows)
 
 
 def cost(body: Path) -> dict[str, Any]:
@@ -176,7 +170,8 @@ def beside_published(results: Results, options: LabOptions, costs: Mapping[str, 
     most = options.counts[-1]
     best: list[str] = []
     for kind in (BOTH_WAYS, LEFT_TO_RIGHT):
-        some = [name for name, known in costs.items() if known["objective"] in kind]
+        fits = [name for name, known in costs.items() if known["objective"] in kind]
+        some = [name for name in fits if not name.endswith(BILSTM)]  # which sees both sides in the end
         best += sorted(some, key=lambda name: results.tested(name, most).mean)[-1:]
     if len(best) < 2:
         return f"Each was pretrained for {options.budget}."
@@ -191,3 +186,13 @@ def beside_published(results: Results, options: LabOptions, costs: Mapping[str, 
         f" {parameters:.1f} million parameters and {options.budget}; the published models had 110 million and"
         " days."
     )
+
+
+run = lab(
+    "objectives",
+    study,
+    seeds=(QUICK_SEEDS, SEEDS),
+    own_data=True,
+    options=OPTIONS | {"models": "roberta,gpt,gpt+bilstm"},
+    ask=ask,
+)

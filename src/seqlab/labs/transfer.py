@@ -6,82 +6,59 @@ they start from differ. A bag of words learns from the same rows beside them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from seqlab.errors import UserError
 from seqlab.labs.few_labels import BOW, Arm, Comparison, Results, by_epoch, told_difference
-from seqlab.labs.lab import Outcome, ResultTable, at_work, choose_place
-from seqlab.labs.options import LabOptions
+from seqlab.labs.frame import Finding, Work, lab
+from seqlab.labs.lab import ResultTable
+from seqlab.labs.options import OPTIONS, QUICK_SEEDS, SEEDS, LabOptions
 from seqlab.settings import TrainRequest
-from seqlab.training.progress import Progress
 from seqlab.transfer import PretrainedRun
 
 PRETRAINED, SCRATCH = "pretrained", "from scratch"
 SIDES = (PRETRAINED, SCRATCH)
 
 
-def run(
-    *,
-    quick: bool = False,
-    data: str | Sequence[str] = "",
-    unlabelled: str | Sequence[str] = "",
-    test: str | Sequence[str] = "",
-    model: str = "",
-    start: str | Path = "",
-    labels: str = "",
-    seeds: int | None = None,
-    minutes: float | None = None,
-    epochs: int | None = None,
-    out: str | Path | None = None,
-    settings: Mapping[str, Any] | None = None,
-    quiet: bool = False,
-) -> Outcome:
-    """Compare, write everything into a folder and give back what was found.
+@dataclass(frozen=True)
+class Asked:
+    """What is compared."""
 
-    Without `data`: English words and their stress. Without `unlabelled`: the texts of `data`, but those that
-    are tested on. `start` is a pretrained run to take instead of pretraining one. `settings` are dotted keys
-    of the fine-tuning, or of the pretraining with `pretrain.` before them. A folder `out` of a stopped lab is
-    gone on with.
+    options: LabOptions
+    model: str
+    """The preset to pretrain, where there is no run to take."""
+    start: str
+
+
+def ask(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Asked]:
+    """Without `data`: English words and their stress. Without `unlabelled`: the texts of `data`, but those
+    that are tested on. `start` is a pretrained run to take instead of pretraining one. `settings` are dotted
+    keys of the fine-tuning, or of the pretraining with `pretrain.` before them.
     """
-    refuse_both(start, model=model, minutes=minutes, unlabelled=unlabelled)
+    model, start = given["model"], str(given["start"])
+    refuse_both(start, model=model, minutes=given["minutes"], unlabelled=given["unlabelled"])
     TrainRequest(task="pretrain", preset=model).settings()  # refuses a preset that is not known
     if start:
         refuse_labelled(PretrainedRun(start))
-    options = LabOptions.of(
-        quick=quick,
-        data=data,
-        unlabelled=unlabelled,
-        test=test,
-        labels=labels,
-        seeds=seeds,
-        minutes=minutes,
-        epochs=epochs,
-        settings=settings,
-        pretrained=bool(start),
-    )
-    model = model or "roberta"
-    choices = {**options.choices, "model": "" if start else model, "from": str(start)}
-    folder = choose_place("transfer", out, choices)
-    progress = Progress(quiet=quiet)
-    body = Path(start) if start else folder / "pretrained"
-    with at_work(folder, "transfer", choices):
-        if not start:
-            options.pretrain(model, body, folder / "data", progress)
-        comparison = Comparison(options, folder, progress)
-        sides = [Arm(PRETRAINED, body), Arm(SCRATCH, body, new=True), Arm(BOW)]
-        results = Results(comparison.learn(sides))
-        outcome = outcome_of(
-            options,
-            folder,
-            results,
-            PretrainedRun(body),
-            comparison.run_folder(sides[0], options.counts[-1], 0),
-        )
-        if missing := outcome.write():
-            progress.say(missing)
-    return outcome
+    options = LabOptions.of(given, pretrained=bool(start))
+    model = "" if start else model or "roberta"
+    return {**options.choices, "model": model, "from": start}, Asked(options, model, start)
+
+
+def study(work: Work) -> Finding:
+    """Pretrain, unless there is a run to take; then learn from the labels with and without it."""
+    asked: Asked = work.asked
+    body = Path(asked.start) if asked.start else work.folder / "pretrained"
+    if not asked.start:
+        asked.options.pretrain(asked.model, body, work.folder / "data", work.progress)
+    comparison = Comparison(asked.options, work.folder, work.progress)
+    sides = [Arm(PRETRAINED, body), Arm(SCRATCH, body, new=True), Arm(BOW)]
+    results = Results(comparison.learn(sides))
+    best = comparison.run_folder(sides[0], asked.options.counts[-1], 0)
+    return finding_of(asked.options, results, PretrainedRun(body), best)
 
 
 def refuse_both(start: str | Path, **others: Any) -> None:
@@ -111,9 +88,7 @@ def refuse_labelled(source: PretrainedRun) -> None:
 # Telling ----------------------------------------------------------------------------------------------------
 
 
-def outcome_of(
-    options: LabOptions, folder: Path, results: Results, source: PretrainedRun, best: Path
-) -> Outcome:
+def finding_of(options: LabOptions, results: Results, source: PretrainedRun, best: Path) -> Finding:
     """The table, the picture and the verdict."""
     rows, differences = [], []
     for count in options.counts:
@@ -132,14 +107,27 @@ def outcome_of(
         f"Test accuracy on {len(options.rows.test):,} rows, {options.seeds_told}", header, tuple(rows)
     )
     example = "photography" if options.builtin else "worth every minute"
-    return Outcome(
-        name="transfer", folder=folder, title="Pretraining and fine-tuning against from scratch",
+    return Finding(
+        title="Pretraining and fine-tuning against from scratch",
         verdict="\n".join(transfer_verdict(results, count) for count in options.counts),
-        tables=(table, by_epoch(results, SIDES, options.counts)),
+        tables=(table, beside_study(results, options.counts[-1]), by_epoch(results, SIDES, options.counts)),
         panels=results.panels(SIDES, options.counts),
         notes=notes(options, source), numbers={**results.to_json(), "differences": differences},
         next=f'seqlab predict {best} "{example}"',
     )  # fmt: skip
+
+
+def beside_study(results: Results, most: int) -> ResultTable:
+    """What the course's study saw of a causal Transformer, and what is seen here with most labels."""
+    rows = [
+        ("test accuracy", [results.tested(side, most) for side in SIDES], ("about 0.80", "about 0.75")),
+        ("accuracy after epoch 1", [results.after(side, most, 1) for side in SIDES], ("", "about 0.55")),
+        ("epochs to a point of its best", [results.settled(side, most) for side in SIDES], ("fewer", "more")),
+        ("largest fall between epochs", [results.fall(side, most) for side in SIDES], ("smaller", "larger")),
+    ]
+    cells = tuple((what, *map(str, ours), *theirs) for what, ours, theirs in rows)
+    header = (f"{most:,} labels", *SIDES, *(f"the study: {side}" for side in SIDES))
+    return ResultTable("Beside the course's study (a causal Transformer: --model gpt)", header, cells)
 
 
 def is_ahead(difference: float) -> bool:
@@ -188,3 +176,13 @@ def notes(options: LabOptions, source: PretrainedRun) -> tuple[str, ...]:
             " the interval."
         ),
     )
+
+
+run = lab(
+    "transfer",
+    study,
+    seeds=(QUICK_SEEDS, SEEDS),
+    own_data=True,
+    options=OPTIONS | {"model": "", "start": ""},
+    ask=ask,
+)

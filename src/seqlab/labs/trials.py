@@ -13,38 +13,41 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from seqlab.errors import MachineError, SeqlabError, Stopped, UserError
 from seqlab.folder import SCORES
 from seqlab.labs.lab import train_once
+from seqlab.report.evaluate import duration
 from seqlab.settings import TrainRequest
 from seqlab.training.loop import stop_signals
 from seqlab.training.progress import Progress
 from seqlab.transfer import PretrainedRun
 
+Key = TypeVar("Key", bound=Hashable)
 LOOK_SECONDS = 0.1
 """Between two looks at the processes."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One training of classify, in words that another process understands."""
+    """One training, in words that another process understands."""
 
     folder: str
     overrides: Mapping[str, Any]
     preset: str = ""
     like: str = ""
     """A run whose architecture and tokenizer it has, with weights of its own."""
+    task: str = "classify"
 
     def train(self) -> bool:
         """Here and now. Whether there was anything to do."""
         adapt = PretrainedRun(self.like).adapt if self.like else None
-        wishes = TrainRequest(task="classify", preset=self.preset, overrides=self.overrides, adapt=adapt)
+        wishes = TrainRequest(task=self.task, preset=self.preset, overrides=self.overrides, adapt=adapt)
         return train_once(wishes, Path(self.folder), Progress(quiet=True))
 
     @property
@@ -78,6 +81,20 @@ def train_all(trials: Sequence[Trial], at_once: int) -> Iterator[Trial]:
                 _close(process)  # EOF on its standard input means: save and exit
             for process in at_work:
                 process.wait()
+
+
+def train_each(
+    trials: Mapping[Key, Trial], at_once: int, size: Callable[[Key], float] = lambda _: 1.0
+) -> Iterator[tuple[Key, str]]:
+    """As `train_all`, by name, with words for how far it is; `size` is how long a trial takes beside the
+    others."""
+    left = {key: size(key) for key, trial in trials.items() if not trial.finished}
+    names, began, done = {trial.folder: key for key, trial in trials.items()}, time.monotonic(), 0.0
+    for trial in train_all([trials[key] for key in left], at_once):
+        key = names[trial.folder]
+        done += left.pop(key)
+        rest = (time.monotonic() - began) / done * sum(left.values())
+        yield key, f"{len(trials) - len(left)} of {len(trials)} runs, about {duration(rest)} left"
 
 
 def _begun(trial: Trial) -> subprocess.Popen[str]:
