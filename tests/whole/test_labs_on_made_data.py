@@ -10,7 +10,7 @@ import statistics
 import numpy as np
 import pytest
 
-from seqlab.labs import LABS, worked
+from seqlab.labs import LABS, reference, worked
 from seqlab.labs import reach as reach_lab
 
 ALONE = {"training.threads": 1}
@@ -115,3 +115,31 @@ def test_what_a_convolution_cannot_see_it_guesses(tmp_path, monkeypatch):
         assert statistics.mean(accuracy[:reach]) > 0.9
         assert abs(statistics.mean(accuracy[reach:]) - 0.5) < 0.1  # of at least 1,200 rows
     assert "0.50" in found.verdict
+
+
+# reference --------------------------------------------------------------------------------------------------
+
+
+def test_the_pronoun_agrees_with_its_noun_alone():
+    """Looked up in the words themselves: "it" with the noun without its plural, "they" with the other one."""
+    plurals = {reference.plural(noun): noun for noun in reference.HE + reference.SHE}
+    for seed in range(300):
+        it, they = (reference.sentence(random.Random(seed), one) for one in ("it", "they"))
+        assert [a for a, b in zip(it.words, they.words, strict=True) if a != b] == ["it", "is"]
+        for one in (it, they):
+            noun = one.words[one.noun]
+            number = "they" if noun in plurals else "it"
+            gender = "il" if plurals.get(noun, noun) in reference.HE else "elle"
+            assert one.words[reference.PRONOUN] == number
+            assert one.french == gender + ("s" if number == "they" else "")
+            assert (it.noun, it.other) == (they.other, they.noun) and {it.noun, it.other} == {1, 4}
+
+
+def test_a_pronoun_looks_at_its_noun(tmp_path):
+    """One seed; by chance it would in half of the sentences."""
+    found = reference.run(quick=True, seeds=1, out=tmp_path / "lab", quiet=True, settings=ALONE)
+    assert found.numbers["looks at its noun"]["mean"] > 0.6
+    assert found.numbers["translated"]["mean"] > 0.9
+    [it, they] = found.panels
+    assert it.columns[reference.PRONOUN] == "it" and they.columns[reference.PRONOUN] == "they"
+    assert [len(row) for row in it.values] == [9] * 9 and sum(it.values[6]) == pytest.approx(1, abs=1e-4)

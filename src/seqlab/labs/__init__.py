@@ -21,6 +21,7 @@ LABS = {
         " same rows."
     ),
     "reach": "How far does a convolution see? Accuracy against distance, beside recurrence and attention.",
+    "reference": 'Does "it" look at its noun? A task in which attention has to find the referent.',
     "transfer": (
         "Does pretraining help where labels are few? Fine-tuned against from scratch, on the same rows."
     ),
