@@ -113,6 +113,13 @@ def test_the_search_does_stop_early():
     assert 1 <= len(calls) < 50
 
 
+def test_what_is_chosen_is_an_id_also_where_nothing_can_be():
+    """A source that is done stays in the batch for a while, with -inf everywhere; what it writes is fed."""
+    chosen = Best(100)(torch.zeros(2, 1, 67), torch.tensor([[0.0], [-torch.inf]]), torch.arange(2), 3)
+    assert int(chosen.ids.max()) < 67
+    assert sorted(chosen.ids[0, :67].tolist()) == list(range(67)) and (chosen.totals[1] == -torch.inf).all()
+
+
 @every_decoder
 def test_batch_mates_and_padding_change_nothing(name):
     """Rows of different limits and lengths, which leave the batch one by one, are found as if alone."""

@@ -71,9 +71,9 @@ class Best(Choose):
         )
         values = values.masked_fill(~inside.flatten(1), -torch.inf)
         best = _largest(values, min(self.beam, values.shape[1]))
-        found = Chosen(
-            values.gather(1, best), parents.gather(1, best // size), ids.flatten(1).gather(1, best)
-        )
+        # Of a source that is done every value is -inf: then a place beyond the vocabulary may be picked.
+        chosen = ids.flatten(1).gather(1, best).clamp(max=symbols - 1)
+        found = Chosen(values.gather(1, best), parents.gather(1, best // size), chosen)
         return _filled(found, self.beam)
 
 
