@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -118,6 +119,25 @@ def test_what_is_chosen_is_an_id_also_where_nothing_can_be():
     chosen = Best(100)(torch.zeros(2, 1, 67), torch.tensor([[0.0], [-torch.inf]]), torch.arange(2), 3)
     assert int(chosen.ids.max()) < 67
     assert sorted(chosen.ids[0, :67].tolist()) == list(range(67)) and (chosen.totals[1] == -torch.inf).all()
+
+
+@pytest.mark.parametrize("how", [{}, {"beam": 3, "n_best": 3}, {"sample": True}])
+@every_decoder
+def test_what_comes_after_the_end_is_the_likeliest_and_changes_nothing_before_it(name, how):
+    """Against the plain reading of each text with its end, id by id; a text without an end has nothing."""
+    decoder, memory = made(name, rows=4)
+    before = found_by(decoder, memory, limits(9, 9, 3, 1), **how)
+    more = found_by(decoder, memory, limits(9, 9, 3, 1), ignore_end=5, **how)
+    assert name != "table" or any(one.finished for found in before for one in found)
+    for row, (without, found) in enumerate(zip(before, more, strict=True)):
+        plain = Plain(decoder, row_of(memory, row))
+        for one, other in zip(found, without, strict=True):
+            assert replace(one, after=()) == other
+            ids = [MARKS.start, *one.ids, MARKS.end]
+            for _ in range(5 * one.finished):
+                scores = plain.next(tuple(ids))
+                ids.append(max(set(ALLOWED) - {MARKS.end}, key=lambda id: scores[id]))
+            assert one.after == tuple(ids[len(one.ids) + 2 :])
 
 
 @every_decoder

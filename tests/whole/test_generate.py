@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 
 import seqlab
 from seqlab import config, likelihood, session
-from seqlab.answers.writer import Writer
+from seqlab.answers.writer import Writer, text_after
 from seqlab.data.store import Ragged
 from seqlab.data.tokenizers import BOS, EOS, CharacterTokens
 from seqlab.decode import DecodeConfig, limits
@@ -642,3 +643,20 @@ def test_a_window_that_is_full_is_begun_anew():
     assert pen.write([[8, 9]], how, 50)[0] == list(pen.stream([8, 9], how, 50))
     assert len(pen.write([[8] * 30], how, 21)[0]) == 21
     assert min(pen.write([[8]], how, 40)[0]) > EOS
+
+
+def test_what_would_come_after_the_end_of_a_row_is_set_apart(cats):
+    """A row that ends early goes on behind [EOS]; one that is cut has no end, and nothing after it."""
+    pen = Writer(writer(Lstm(width=8)), BOS, endless=False, window=None)
+    ended = 0
+    for seed in range(12):
+        how = DecodeConfig(sample=True, seed=seed)
+        [plain], [more] = (pen.write([[8]], one, 9) for one in (how, replace(how, ignore_end=3)))
+        assert more[: len(plain)] == plain
+        ended += len(plain) < 9
+        if len(plain) < 9:
+            assert more[len(plain)] == EOS and len(more) == len(plain) + 4
+    assert ended
+    tokenizer = cats.answer.text.tokenizer
+    the, cat, dog = (list(tokenizer.encode([text]).row(0)) for text in ("the", " cat", "dog"))
+    assert text_after(tokenizer, the, [*cat, EOS, *dog]) == " cat [EOS] dog"

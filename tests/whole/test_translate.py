@@ -214,6 +214,14 @@ def test_decoding_can_be_changed(numbers):
         numbers.predict(["4 2"], settings={"decode.beam": 0})
 
 
+def test_what_would_come_after_the_end_stands_apart(numbers):
+    [plain] = numbers.predict(["4 2"])
+    [more] = numbers.predict(["4 2"], settings={"decode.ignore_end": 6})
+    assert plain.after is None and (more.text, more.score) == (plain.text, plain.score)
+    assert more.after and more.shown() == f"{plain.text} [EOS] {more.after}"
+    assert more.to_json()["after_end"] == more.columns()["translation_after_end"] == more.after
+
+
 def test_signs_that_were_never_seen_are_read_and_can_be_written(numbers):
     tokenizer = numbers.answer.target.tokenizer
     assert tokenizer.decode(tokenizer.encode(["naïve 🐟 日本"]).row(0)) == "naïve 🐟 日本"

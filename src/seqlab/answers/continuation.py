@@ -298,6 +298,9 @@ class ContinuationAnswer(Answer):
                 fix="Set decode.beam=1, or use predict.",
             )
         [prompt], read = self._apart([given])
+        if how.ignore_end:  # what comes after the end is known when all is written
+            yield self.predict(model, [given], how)[0].text[len(prompt) :]
+            return
         pen, tokenizer = self.pen(model, read), self.text.tokenizer
         begun = self._ids(pen, prompt)
         more: list[int] = []

@@ -107,6 +107,8 @@ class Writer:
             )
             for row, one in zip(list(left), found, strict=True):
                 histories[row] += one.ids
+                if config.ignore_end and one.finished:
+                    histories[row] += (EOS, *one.after)
                 left[row] -= len(one.ids)
                 if one.finished or left[row] == 0:
                     del left[row]
@@ -172,5 +174,10 @@ def _alike(fed: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def text_after(tokenizer: Tokenizer, given: Sequence[int], more: Sequence[int]) -> str:
-    """The text of ids that follow others: what stands between depends on both."""
+    """The text of ids that follow others: what stands between depends on both. What comes after an end is set
+    apart."""
+    if EOS in more:
+        end = list(more).index(EOS)
+        told = tokenizer.decode(more[end + 1 :]).strip()
+        return f"{text_after(tokenizer, given, more[:end])} {SPECIAL[EOS]} {told}"
     return tokenizer.decode([*given, *more])[len(tokenizer.decode(given)) :]

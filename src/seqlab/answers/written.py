@@ -17,7 +17,7 @@ from seqlab.answers.answer import Answer, Exercise, Extent, Findings, Judged, Kn
 from seqlab.answers.searching import search_all, written_tokens
 from seqlab.data.batches import FIXED, Plan, Rows, Seeds, in_order
 from seqlab.data.store import Ragged, Store, offsets_of, pad_rows
-from seqlab.data.tokenizers import BOS, EOS, PAD
+from seqlab.data.tokenizers import BOS, EOS, PAD, SPECIAL
 from seqlab.decode import DecodeConfig, Hypothesis
 from seqlab.fields.field import Given, ReadField
 from seqlab.fields.target import TargetField
@@ -54,17 +54,25 @@ class Written:
     """The next best, where decode.n_best asks for them."""
     called: str = "translation"
     """The column of a table that holds it."""
+    after: str | None = None
+    """What would come after the end; None: decode.ignore_end does not ask for it."""
 
     def to_json(self) -> dict[str, Any]:
         tree: dict[str, Any] = {"text": self.text, "score": round(self.score, 6)}
+        tree |= {} if self.after is None else {"after_end": self.after}
         return tree | {"others": [other.to_json() for other in self.others]} if self.others else tree
 
     def shown(self) -> str:
-        return "\t".join([self.text, *(other.text for other in self.others)])
+        return "\t".join(one.whole() for one in (self, *self.others))
+
+    def whole(self) -> str:
+        """The text and, behind [EOS], what would come after it."""
+        return f"{self.text} {SPECIAL[EOS]} {self.after}" if self.after else self.text
 
     def columns(self) -> dict[str, Any]:
         name = self.called
         columns: dict[str, Any] = {name: self.text, f"{name}_score": round(self.score, 6)}
+        columns |= {} if self.after is None else {f"{name}_after_end": self.after}
         return columns | {f"{name}_{place}": other.text for place, other in enumerate(self.others, 2)}
 
 
@@ -198,7 +206,7 @@ class WrittenAnswer(Answer):
         if extent == "watched":  # greedily, whatever decode says: it is the quickest
             loss, how = self.loss(model, part.store), DecodeConfig()
         else:
-            loss = float("nan")
+            loss, how = float("nan"), replace(how, ignore_end=0)
         found = self._search(model, self._taken(part), how, warn=extent == "whole")
         return Judged([self.target.tokenizer.decode(best[0].ids) for best in found], part.references, loss)
 
@@ -253,9 +261,17 @@ class WrittenAnswer(Answer):
 
     def predict(self, model: Model, given: Sequence[Given], how: DecodeConfig) -> list[Written]:
         made: list[Written] = []
-        decode = self.target.tokenizer.decode
+        tokenizer = self.target.tokenizer
         for found in self._search(model, self.read(given), how, warn=True) if given else ():
-            best, *others = [Written(decode(one.ids), one.score, called=self.called) for one in found]
+            best, *others = [
+                Written(
+                    tokenizer.decode(one.ids),
+                    one.score,
+                    called=self.called,
+                    after=tokenizer.decode(one.after).strip() if how.ignore_end else None,
+                )
+                for one in found
+            ]
             made.append(replace(best, others=tuple(others)))
         return made
 

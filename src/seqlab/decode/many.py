@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from seqlab.decode.after import go_on_after_end
 from seqlab.decode.sample import sample
 from seqlab.decode.search import search
 from seqlab.decode.settings import DecodeConfig, Hypothesis, SpecialIds
@@ -32,10 +33,14 @@ def decode(
 ) -> list[list[Hypothesis]]:
     """One batch, as the settings ask: `search`, or `sample`, which alone needs the rows' numbers."""
     if config.sample:
-        return sample(
+        found = sample(
             decoder, memory, opening, config=config, special=special, longest=longest, numbers=numbers
         )
-    return search(decoder, memory, opening, config=config, special=special, longest=longest)
+    else:
+        found = search(decoder, memory, opening, config=config, special=special, longest=longest)
+    if not config.ignore_end:
+        return found
+    return go_on_after_end(decoder, memory, opening, found, count=config.ignore_end, special=special)
 
 
 def by_length(lengths: Sequence[int], rows: int = 64, tokens: int = 16_384) -> list[list[int]]:

@@ -52,6 +52,9 @@ class DecodeConfig:
     """Most ids to write for each id of the source, ..."""
     longest_extra: Positive = 10
     """... and so many more."""
+    ignore_end: Count = 0
+    """After the end, write so many ids more, the likeliest one by one but never the end again, to see what
+    the model still knew; 0 is off. They stand apart and are in no score."""
     workers: Positive | None = None
     """How many batches are decoded side by side, with one thread each. Empty: as many as torch has
     threads."""
@@ -107,3 +110,5 @@ class Hypothesis:
     it, a temperature is not. Ids that may not be written keep their share of the probability."""
     finished: bool
     """False when the limit came before the end."""
+    after: tuple[int, ...] = ()
+    """What would come after the end, where decode.ignore_end asks for it."""
