@@ -13,11 +13,12 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from seqlab.errors import MachineError, SeqlabError, Stopped, UserError
 from seqlab.folder import SCORES
@@ -34,10 +35,30 @@ LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One training, in words that another process understands."""
+class Job(ABC):
+    """Work that is done once, in words that another process understands."""
 
+    module: ClassVar[str] = "seqlab.labs.trials"
+    """What a process runs to do it: a module that ends in `serve`."""
     folder: str
+
+    @abstractmethod
+    def train(self) -> bool:
+        """Here and now. Whether there was anything to do."""
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """Whether it was done before."""
+
+
+JobKind = TypeVar("JobKind", bound=Job)
+
+
+@dataclass(frozen=True)
+class Trial(Job):
+    """One training."""
+
     overrides: Mapping[str, Any]
     preset: str = ""
     like: str = ""
@@ -45,7 +66,6 @@ class Trial:
     task: str = "classify"
 
     def train(self) -> bool:
-        """Here and now. Whether there was anything to do."""
         adapt = PretrainedRun(self.like).adapt if self.like else None
         wishes = TrainRequest(task=self.task, preset=self.preset, overrides=self.overrides, adapt=adapt)
         return train_once(wishes, Path(self.folder), Progress(quiet=True))
@@ -55,14 +75,14 @@ class Trial:
         return (Path(self.folder) / SCORES).exists()
 
 
-def train_all(trials: Sequence[Trial], at_once: int) -> Iterator[Trial]:
+def train_all(trials: Sequence[JobKind], at_once: int) -> Iterator[JobKind]:
     """Train what is not finished, so many at once, and give each trial as it ends. A stop saves what is at
     work."""
     waiting = [trial for trial in trials if not trial.finished]
     if at_once == 1:
         yield from (trial for trial in waiting if trial.train())
         return
-    at_work: dict[subprocess.Popen[str], Trial] = {}
+    at_work: dict[subprocess.Popen[str], JobKind] = {}
     with stop_signals() as stopped:
         try:
             while waiting or at_work:
@@ -97,9 +117,9 @@ def train_each(
         yield key, f"{len(trials) - len(left)} of {len(trials)} runs, about {duration(rest)} left"
 
 
-def _begun(trial: Trial) -> subprocess.Popen[str]:
+def _begun(trial: Job) -> subprocess.Popen[str]:
     """A process at work on it, out of reach of the terminal's Ctrl-C, which is ours to pass on."""
-    command = [sys.executable, "-m", "seqlab.labs.trials"]
+    command = [sys.executable, "-m", trial.module]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -116,7 +136,7 @@ def _close(process: subprocess.Popen[str]) -> None:
         process.stdin.close()
 
 
-def _refuse_failed(process: subprocess.Popen[str], trial: Trial) -> None:
+def _refuse_failed(process: subprocess.Popen[str], trial: Job) -> None:
     """What went wrong in there is told here."""
     assert process.stdout is not None
     said, code = process.stdout.read(), process.returncode
@@ -136,10 +156,10 @@ def _refuse_failed(process: subprocess.Popen[str], trial: Trial) -> None:
     )
 
 
-def main() -> int:
-    """One trial, from standard input; a fault goes to standard output. When the input ends, whoever asked is
+def serve(kind: type[Job]) -> int:
+    """One job, from standard input; a fault goes to standard output. When the input ends, whoever asked is
     gone: stop."""
-    trial = Trial(**json.loads(sys.stdin.readline()))
+    job = kind(**json.loads(sys.stdin.readline()))
 
     def stop_with_the_asker() -> None:
         os.read(
@@ -149,7 +169,7 @@ def main() -> int:
 
     threading.Thread(target=stop_with_the_asker, daemon=True).start()
     try:
-        trial.train()
+        job.train()
     except SeqlabError as error:
         print(json.dumps({"what": error.what, "why": error.why, "fix": error.fix}))
         return error.exit_code
@@ -157,4 +177,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serve(Trial))
