@@ -332,9 +332,11 @@ def lab(
         list[str] | None, typer.Argument(help="NAME of the lab, then key.path=value ... of its runs")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small models, few steps, two seeds: about two minutes.")
+        bool, typer.Option("--quick", help="Small models, few steps, few seeds: about two minutes.")
     ] = False,
-    data: Annotated[str, typer.Option(help="Labelled rows; without them the lab has data of its own.")] = "",
+    data: Annotated[
+        str, typer.Option(help="Your own rows, pairs or text; without them the lab has data of its own.")
+    ] = "",
     unlabelled: Annotated[
         str, typer.Option(help="Text to pretrain on; by default the texts of DATA without the test rows.")
     ] = "",
@@ -344,7 +346,7 @@ def lab(
     start: Annotated[str, typer.Option("--from", help="transfer: a pretrained run to take instead.")] = "",
     labels: Annotated[str, typer.Option(help="How many labels to learn from: 500,2000,all")] = "",
     seeds: Annotated[
-        int | None, typer.Option(help="How many times, each with other rows; 5 by default.")
+        int | None, typer.Option(help="How many times, each with other weights; 5 by default, quick fewer.")
     ] = None,
     minutes: Annotated[float | None, typer.Option(help="For each pretraining; 30 by default.")] = None,
     epochs: Annotated[
@@ -353,12 +355,21 @@ def lab(
     out: Annotated[
         str, typer.Option(help="Folder; by default runs/lab-NAME. A lab that was stopped goes on there.")
     ] = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="Every lab, on one page: runs/labs/index.html. Stopped, it goes on.")
+    ] = False,
 ) -> None:
     """Experiments that show the theory: a table, a picture, a verdict."""
     from seqlab.config import parse_overrides
     from seqlab.labs import LABS, begin
 
     names, settings = split_words(words or [])
+    if every:
+        own: dict[str, object] = {"--data": data, "--unlabelled": unlabelled, "--test": test, "--from": start}
+        own |= {"--model": model, "--models": models, "--labels": labels, "--minutes": minutes}
+        own |= {"--epochs": epochs}
+        run_every_lab([*(words or []), *(name for name, value in own.items() if value)], quick, seeds, out)
+        return
     if not names:
         print(
             "\n".join(
@@ -386,6 +397,21 @@ def lab(
         if value is not None
     }
     print(begin(names[0], given))
+
+
+def run_every_lab(beside: list[str], quick: bool, seeds: int | None, out: str) -> None:
+    """`lab --all`, which takes nothing that is about a certain lab."""
+    if beside:
+        raise UserError(
+            what=f"--all stands beside {', '.join(beside)}.",
+            why="Every lab runs on the data that it makes itself or that comes with seqlab.",
+            fix="Write: seqlab lab --all --quick",
+        )
+    from seqlab.labs.every import run_every
+
+    found = run_every(quick=quick, seeds=seeds, out=out)
+    print(found)
+    found.refuse_failed()
 
 
 @app.command()

@@ -16,12 +16,18 @@ from typing import Any
 from seqlab.errors import UserError, did_you_mean, one_of
 
 LABS = {
+    "bottleneck": "What does attention change as sentences grow? One state against a look at every word.",
+    "collapse": "What makes a translation model write one word again and again? The causes, one by one.",
+    "decoding": "Greedy, beams of 1 to 50 or sampling? Quality, repetition and the curse of wide beams.",
+    "formal": "Which languages can't a Transformer of fixed size learn? Accuracy by length and depth.",
+    "masking": "What breaks without the causal mask? The training loss falls, writing fails.",
     "objectives": (
         "Does reading in both directions beat left to right? Pretrained at equal compute, fine-tuned on the"
         " same rows."
     ),
     "reach": "How far does a convolution see? Accuracy against distance, beside recurrence and attention.",
     "reference": 'Does "it" look at its noun? A task in which attention has to find the referent.',
+    "shapes": "Does one body solve all shapes? Vector to sequence, sequence to vector, aligned, unaligned.",
     "transfer": (
         "Does pretraining help where labels are few? Fine-tuned against from scratch, on the same rows."
     ),
