@@ -111,7 +111,7 @@ def run(tmp_path_factory):
 
 
 def windows_of(run, path) -> Windows:
-    with run._stored(str(path), None) as store:
+    with run.stored(str(path), None) as store:
         windows = run.answer.part(store, "whole")
         fields = {name: replace(one, values=np.array(one.values)) for name, one in store.fields.items()}
         arrays = {name: np.array(one) for name, one in store.arrays.items()}

@@ -36,7 +36,7 @@ def test_an_autoregression_is_forecast_nearly_as_well_as_can_be(preset, tmp_path
     request = TrainRequest(task="forecast", preset=preset, overrides=settings | SMALL[preset])
     run = session.train_anew(request, tmp_path / "run", Progress(quiet=True), 0.0)
     test = made_series.written(tmp_path / "test.csv", made_series.table(["x"], [series[14_000:].tolist()]))
-    with run._stored(str(test), None) as store:
+    with run.stored(str(test), None) as store:
         windows = run.answer.part(store, "whole")
         said, meant = run.answer.forecast(run.model, windows), run.answer.meant(windows)
     errors = ((said.units - meant.units) ** 2).mean(axis=(0, 2))

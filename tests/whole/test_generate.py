@@ -647,7 +647,7 @@ def test_a_window_that_is_full_is_begun_anew():
 
 def test_what_would_come_after_the_end_of_a_row_is_set_apart(cats):
     """A row that ends early goes on behind [EOS]; one that is cut has no end, and nothing after it."""
-    pen = Writer(writer(Lstm(width=8)), BOS, endless=False, window=None)
+    pen = Writer(writer(Lstm(width=8)), cats.answer.text.tokenizer, BOS, endless=False, window=None)
     ended = 0
     for seed in range(12):
         how = DecodeConfig(sample=True, seed=seed)

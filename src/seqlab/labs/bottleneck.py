@@ -17,9 +17,9 @@ import torch
 from seqlab.labs.frame import Finding, Work, lab
 from seqlab.labs.lab import ResultTable, Spread
 from seqlab.labs.loops import is_sure, line_of, told_sure
-from seqlab.labs.options import write_jsonl
 from seqlab.labs.pairs import Texts, read_texts
 from seqlab.labs.picture import Panel
+from seqlab.labs.rows import write_jsonl
 from seqlab.labs.trials import Trial, train_all
 from seqlab.report.evaluate import score_by_length
 from seqlab.run import Run, load

@@ -24,7 +24,7 @@ SIDES = (PRETRAINED, SCRATCH)
 
 
 @dataclass(frozen=True)
-class Asked:
+class TransferWish:
     """What is compared."""
 
     options: LabOptions
@@ -33,7 +33,7 @@ class Asked:
     start: str
 
 
-def ask(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Asked]:
+def ask(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], TransferWish]:
     """Without `data`: English words and their stress. Without `unlabelled`: the texts of `data`, but those
     that are tested on. `start` is a pretrained run to take instead of pretraining one. `settings` are dotted
     keys of the fine-tuning, or of the pretraining with `pretrain.` before them.
@@ -45,12 +45,12 @@ def ask(given: Mapping[str, Any]) -> tuple[Mapping[str, Any], Asked]:
         refuse_labelled(PretrainedRun(start))
     options = LabOptions.of(given, pretrained=bool(start))
     model = "" if start else model or "roberta"
-    return {**options.choices, "model": model, "from": start}, Asked(options, model, start)
+    return {**options.choices, "model": model, "from": start}, TransferWish(options, model, start)
 
 
 def study(work: Work) -> Finding:
     """Pretrain, unless there is a run to take; then learn from the labels with and without it."""
-    asked: Asked = work.asked
+    asked: TransferWish = work.asked
     body = Path(asked.start) if asked.start else work.folder / "pretrained"
     if not asked.start:
         asked.options.pretrain(asked.model, body, work.folder / "data", work.progress)
