@@ -18,14 +18,20 @@ from seqlab.errors import UserError, did_you_mean, one_of
 LABS = {
     "bottleneck": "What does attention change as sentences grow? One state against a look at every word.",
     "collapse": "What makes a translation model write one word again and again? The causes, one by one.",
+    "costs": "Do layers cost what the classic table says? Time against length and width, exponents fitted.",
     "decoding": "Greedy, beams of 1 to 50 or sampling? Quality, repetition and the curse of wide beams.",
     "formal": "Which languages can't a Transformer of fixed size learn? Accuracy by length and depth.",
+    "gradients": "Do gradients vanish? Norms by lag of rnn, gru, lstm and self-attention; effective memory.",
+    "heads": "Is one wide attention head as good as several narrow ones, at equal parameters?",
     "masking": "What breaks without the causal mask? The training loss falls, writing fails.",
+    "merged": "One query-key matrix a head instead of two: the same attention? And as good?",
     "objectives": (
         "Does reading in both directions beat left to right? Pretrained at equal compute, fine-tuned on the"
         " same rows."
     ),
+    "positions": "What do positions tell a Transformer, and what beyond the trained length?",
     "reach": "How far does a convolution see? Accuracy against distance, beside recurrence and attention.",
+    "redundancy": "Do the hops of structured attention look at the same place? With and without penalty.",
     "reference": 'Does "it" look at its noun? A task in which attention has to find the referent.',
     "shapes": "Does one body solve all shapes? Vector to sequence, sequence to vector, aligned, unaligned.",
     "transfer": (

@@ -89,7 +89,7 @@ def _over(axis: Literal["n", "d"], sizes: Sequence[int], repeats: int) -> list[G
             for kind, layer in enumerate(kinds):
                 n, d = (size, 64) if axis == "n" else (layer.at[0], size)
                 best[kind, place] = min(
-                    best[kind, place], _seconds(layer.build(d), torch.randn(layer.at[1], n, d))
+                    best[kind, place], seconds_of(layer.build(d), torch.randn(layer.at[1], n, d))
                 )
     return [
         Growth(
@@ -164,8 +164,9 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def _seconds(run: Callable[[Tensor], Any], vectors: Tensor) -> float:
+def seconds_of(run: Callable[[Tensor], Any], vectors: Tensor) -> float:
+    """Of this process alone, whatever else the machine does; with one thread they are those of the clock."""
     run(vectors)  # the first call pays for memory and kernels
-    began = time.perf_counter()
+    began = time.process_time()
     run(vectors)
-    return time.perf_counter() - began
+    return time.process_time() - began
