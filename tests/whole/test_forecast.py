@@ -140,6 +140,21 @@ def test_times_of_parquet_are_times(folder, seqlab):
     assert answers[0] == answers[1] and answers[0][0]["ds"] == made_series.days(1, begin=60)[0]
 
 
+@pytest.mark.parametrize(
+    ("values", "window", "told"),
+    [
+        (made_series.season(120), 5, "task.window=5 is less than the period of 7 steps"),
+        (made_series.autoregression(120).tolist(), 14, "no season was found"),
+    ],
+)
+def test_a_season_that_can_not_be_repeated_is_told(values, window, told, folder, seqlab):
+    made_series.written(folder / "series.csv", made_series.table(["y"], [values]))
+    words = ["forecast", "series.csv", f"task.window={window}", "task.horizon=2", "--steps", "2"]
+    code, out, err = seqlab("train", *words, "--out", "run")
+    assert code == 0 and f"Baseline seasonal repeat: left out, {told}" in err, err
+    assert "seasonal repeat" not in out and "least squares" in out
+
+
 def test_a_gap_breaks_windows_where_it_may(folder, seqlab):
     """An empty cell, a word for it, and a missing row."""
     text = changed(changed(changed(WHOLE, 90, None), 60, f"{DAYS[58]},NA"), 30, f"{DAYS[28]},")

@@ -23,6 +23,7 @@ class ForecastBaseline(Baseline):
     """Its intervals come from its own errors on the validation windows, as the model's do."""
 
     answer: ForecastAnswer
+    name: ClassVar[str]  # type: ignore[misc]
     file: ClassVar[str]
 
     def __init__(self, answer: ForecastAnswer, learnt: dict[str, np.ndarray]) -> None:
@@ -33,7 +34,8 @@ class ForecastBaseline(Baseline):
     def learn(cls, lesson: Lesson, folder: Path) -> Baseline | None:
         answer = lesson.answer
         assert isinstance(answer, ForecastAnswer)
-        if not cls.worth_it(answer):
+        if why_not := cls.why_not(answer):
+            lesson.say(f"Baseline {cls.name}: left out, {why_not}")
             return None
         baseline = cls(answer, cls.weights(answer, lesson))
         windows = answer.calibration(lesson.stores)
@@ -47,8 +49,9 @@ class ForecastBaseline(Baseline):
         return cls(answer, load_file(folder / cls.file)) if (folder / cls.file).exists() else None
 
     @classmethod
-    def worth_it(cls, answer: ForecastAnswer) -> bool:
-        return True
+    def why_not(cls, answer: ForecastAnswer) -> str:
+        """Why it has nothing to say of these series, if so."""
+        return ""
 
     @classmethod
     def weights(cls, answer: ForecastAnswer, lesson: Lesson) -> dict[str, np.ndarray]:
@@ -86,8 +89,11 @@ class SeasonalRepeat(ForecastBaseline):
     does = "says what was one period earlier"
 
     @classmethod
-    def worth_it(cls, answer: ForecastAnswer) -> bool:
-        return 1 < answer.field.facts.period <= answer.how.window
+    def why_not(cls, answer: ForecastAnswer) -> str:
+        period, window = answer.field.facts.period, answer.how.window
+        if period == 1:
+            return "no season was found"
+        return f"task.window={window} is less than the period of {period} steps" if period > window else ""
 
     def scaled(self, windows: Windows) -> np.ndarray:
         period, horizon = self.answer.field.facts.period, self.answer.how.horizon

@@ -37,6 +37,8 @@ FORMATS = {
     ".iob": "conll",
     ".iob2": "conll",
 }
+SERIES_FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+"""How names of files end that hold one series of numbers each."""
 ENDINGS: dict[str, tuple[str, ...]] = {
     "image": (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"),
     "sound": (".wav", ".flac", ".ogg"),

@@ -7,9 +7,9 @@ from __future__ import annotations
 import csv
 import json
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from seqlab.data.files import ENDINGS, Lines, find, held_by
+from seqlab.data.files import ENDINGS, SERIES_FILES, Lines, find, held_by
 
 NAMES: dict[str, tuple[str, ...]] = {
     "image": ("image", "images", "picture", "photo", "img"),
@@ -78,23 +78,29 @@ def _named(kind: str) -> Callable[[Sequence[str], Sequence[Sequence[str]], Mappi
     def holds(header: Sequence[str], rows: Sequence[Sequence[str]], columns: Mapping[str, str]) -> bool:
         if any(column.lower() in NAMES[kind] for column in header):
             return True
-        endings = ENDINGS.get(kind, ())
-        places = range(len(header))
-        return bool(rows and endings) and any(
-            all(row[place].lower().endswith(endings) for row in rows) for place in places
-        )
+        return _all_end(rows, range(len(header)), ENDINGS.get(kind, ()))
 
     return holds
 
 
 def _values(header: Sequence[str], rows: Sequence[Sequence[str]], columns: Mapping[str, str]) -> bool:
-    """Whether a column is named after a series, or all columns but that of the label hold numbers."""
+    """Whether a column is named after a series or names a file for each, or all columns but that of the label
+    hold numbers."""
     if any(column.lower() in NAMES["values"] for column in header):
         return True
     others = LABELS | {column.lower() for column in columns.values()}
     places = [place for place, column in enumerate(header) if column.lower() not in others]
+    if len(places) == 1 and _all_end(rows, places, SERIES_FILES):
+        return True
     cells = [row[place] for row in rows for place in places if place < len(row)]
     return len(places) > 1 and bool(cells) and sum(map(_number, cells)) > MOSTLY * len(cells)
+
+
+def _all_end(rows: Sequence[Sequence[str]], places: Iterable[int], endings: tuple[str, ...]) -> bool:
+    """Whether one of these columns holds nothing but names of files with such an ending."""
+    return bool(rows and endings) and any(
+        all(place < len(row) and row[place].lower().endswith(endings) for row in rows) for place in places
+    )
 
 
 def _number(cell: str) -> bool:

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqlab.data.columns import Layout, Role
-from seqlab.data.files import DataFile, Lines, Place
+from seqlab.data.files import SERIES_FILES, DataFile, Lines, Place
 from seqlab.data.read import Bad, DataConfig, Row, Table
 from seqlab.errors import UserError, did_you_mean
 
-FILES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 MOST_SHOWN = 40
 
 
@@ -75,7 +74,8 @@ def is_number(cell: Any) -> bool:
 
 
 def read_file(path: Path, name: str, config: DataConfig) -> NDArray[np.float64]:
-    """The numbers (T F) of a file that holds one series, a row a step; names of columns may stand above."""
+    """The numbers (T F) of a file that holds one series, a row a step; names of columns may stand above. A
+    ValueError says what is wrong, and in which line."""
     source = DataFile(name, path)
     separator = "\t" if ".tsv" in path.name else ","
     lines = [(number, line) for number, line in Lines(source, config.encoding, config.longest_line) if line]
@@ -84,10 +84,15 @@ def read_file(path: Path, name: str, config: DataConfig) -> NDArray[np.float64]:
         rows = rows[1:]
     if not rows:
         raise ValueError(f"{name} has no numbers")
-    try:
-        return read_numbers([row for _, row in rows])
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    width = len(rows[0][1])
+    for number, row in rows:
+        if len(row) != width:
+            raise ValueError(f"{name}:{number}: this step has {len(row)} numbers, but the first one {width}")
+        for cell in row:
+            if not is_number(cell):
+                told = f'"{cell[:MOST_SHOWN]}" is not a number' if cell.strip() else "a number is missing"
+                raise ValueError(f"{name}:{number}: {told}")
+    return np.array([row for _, row in rows], np.float64)
 
 
 class SeriesTable(Table):
@@ -144,7 +149,7 @@ class SeriesTable(Table):
         try:
             if len(columns) > 1:
                 numbers = self._wide(columns, cells)
-            elif cells[0].lower().endswith(FILES):
+            elif cells[0].lower().endswith(SERIES_FILES):
                 path = Path(place.file).parent / cells[0]
                 if not path.exists():
                     return Bad(place, f"there is no file {path}.", "Name it as seen from the table's folder.")

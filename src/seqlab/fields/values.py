@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqlab.data.cells import Cells
-from seqlab.data.files import Place
-from seqlab.data.numbers import SeriesTable, joined, numbers_of, read_numbers, shown
+from seqlab.data.files import SERIES_FILES, Place, find
+from seqlab.data.numbers import SeriesTable, joined, numbers_of, read_file, read_numbers, shown
 from seqlab.data.read import DataConfig, Role, Table
 from seqlab.data.store import Ragged, Store, offsets_of
 from seqlab.data.survey import Look, Problem, Split, Splits, first_of
@@ -165,13 +165,17 @@ class ValuesField(ReadField):
     def cells_of(self, given: Given) -> Cells:
         if isinstance(given, str) and "|" in given:
             return {"values": given}
+        file = given if isinstance(given, str) and given.lower().endswith(SERIES_FILES) else ""
         try:
-            return {"values": joined(read_numbers(given))}
+            numbers = read_file(find([file])[0].path, file, DataConfig()) if file else read_numbers(given)
+            return {"values": joined(numbers)}
         except ValueError as error:
             raise UserError(
                 what=f"This is no series of numbers: {error}.",
                 why="The model reads numbers, one or several a step.",
-                fix='Write them with commas between them: "0.1, 0.4, 0.3"; in Python, give a list.',
+                fix='Write them with commas between them: "0.1, 0.4, 0.3"; in Python, give a list.'
+                if not file
+                else "Mend the file: a row a step, a column a number.",
             ) from None
 
     def texts(self, store: Store, rows: NDArray[np.int64] | None = None) -> list[Given]:
