@@ -20,7 +20,7 @@ from seqlab.report.layer_costs import LayerCost, layer_costs
 from seqlab.seq import Nested
 
 CSS = asset("model_drawing.css")
-BOX, GAP, LINE, TOP = 190, 124, 16, 12
+BOX, GAP, LINE, TOP = 208, 124, 16, 12
 LINES = 6
 """Layers that a box names, at most."""
 
@@ -124,7 +124,7 @@ def _summary(layers: Sequence[LayerCost], before: str) -> tuple[str, ...]:
         name = layer.name.removeprefix(before) if layer.name != before.rstrip(".") else ""
         name = re.sub(r"(layers|encoders|body|hidden|stages)\.|\b\d+\.?", "", name).strip(".")
         name = {"ahead": "forward", "back": "backward"}.get(name, name)
-        if layer.parameters or layer.forward:
+        if layer.forward or layer.parameters_formula != "0":
             key = (name, "" if layer.parameters_formula == "0" else layer.parameters_formula)
             counts[key] = counts.get(key, 0) + 1
     lines = [
