@@ -12,6 +12,7 @@ import yaml
 from made import opinions, write_table
 
 from seqlab import early, schema, session
+from seqlab.errors import UserError
 from seqlab.request import Request
 from seqlab.settings import Settings
 
@@ -156,25 +157,35 @@ ACCEPTED = {
 }
 
 
+def refused(check, *given) -> str:
+    """What a check of early.py has against this; empty: it is let through."""
+    try:
+        check(*given)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
 @pytest.mark.parametrize("data", ACCEPTED)
 def test_data_of_every_sort_is_let_through_and_not_read(data, place, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.setattr(sys, "stdin", None)
     names = {"data.train": tuple(ACCEPTED[data]), "data.valid": ("a.en",)}
     request = Request(task="classify", overrides=names)
-    early.train.__wrapped__(request, "new")
-    early.check.__wrapped__(request)
-    early.use.__wrapped__("run", ACCEPTED[data])
+    assert refused(early.train.__wrapped__, request, "new") == ""
+    assert refused(early.check.__wrapped__, request) == ""
+    assert refused(early.use.__wrapped__, "run", ACCEPTED[data]) == ""
 
 
 def test_a_settings_file_of_a_run_is_let_through(place, monkeypatch):
     monkeypatch.chdir(place)
     tree = yaml.safe_load(Path("run/config.yaml").read_text())
-    early.train.__wrapped__(Request(tree=tree), "")
-    early.train.__wrapped__(Request(tree=tree, preset="lstm", task="classify"), "")
-    early.resume.__wrapped__("run")
-    early.inspect.__wrapped__("run", "", {"model.encoder.kind": "lstm", "model.encoder.directions": "both"})
-    early.inspect.__wrapped__("run/config.yaml", "", {})
+    assert refused(early.train.__wrapped__, Request(tree=tree), "") == ""
+    assert refused(early.train.__wrapped__, Request(tree=tree, preset="lstm", task="classify"), "") == ""
+    assert refused(early.resume.__wrapped__, "run") == ""
+    changed = {"model.encoder.kind": "lstm", "model.encoder.directions": "both"}
+    assert refused(early.inspect.__wrapped__, "run", "", changed) == ""
+    assert refused(early.inspect.__wrapped__, "run/config.yaml", "", {}) == ""
 
 
 def test_what_a_run_decides_is_left_to_the_whole_check(place, monkeypatch):
@@ -182,9 +193,9 @@ def test_what_a_run_decides_is_left_to_the_whole_check(place, monkeypatch):
     monkeypatch.chdir(place)
     given = {"data.train": ("reviews.csv",), "transfer.start": "run"}
     given |= {"model.encoder.kernel": 3, "data.tokens.folder": "x"}
-    early.train.__wrapped__(Request(task="classify", overrides=given), "")
+    assert refused(early.train.__wrapped__, Request(task="classify", overrides=given), "") == ""
     misspelt = given | {"training.stepz": 5}  # told with what may be wrong below the model, all at once
-    early.train.__wrapped__(Request(task="classify", overrides=misspelt), "")
+    assert refused(early.train.__wrapped__, Request(task="classify", overrides=misspelt), "") == ""
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -195,16 +206,17 @@ def test_every_preset_is_let_through(task, place, monkeypatch):
         told = {f"task.{about['choice']}": reads} if number else {}
         for preset in ("", *presets):
             request = Request(task=task, preset=preset, overrides={"data.train": ("reviews.csv",)} | told)
-            early.train.__wrapped__(request, "")
-            early.init.__wrapped__(Request(task=task, preset=preset, overrides=told))
+            assert refused(early.train.__wrapped__, request, "") == ""
+            assert refused(early.init.__wrapped__, Request(task=task, preset=preset, overrides=told)) == ""
             if preset:
-                early.inspect.__wrapped__(preset, task, told)
+                assert refused(early.inspect.__wrapped__, preset, task, told) == ""
 
 
 def test_nothing_is_told_early_where_torch_is_there_already(place):
     """Somebody may have registered a task that settings.json does not know."""
-    early.train(Request(task="of mine"), "")
-    early.use(str(place / "nowhere"))
+    assert refused(early.train, Request(task="of mine"), "") == ""
+    assert refused(early.use, str(place / "nowhere")) == ""
+    assert "nowhere" in refused(early.use.__wrapped__, str(place / "nowhere"))  # without torch it is told
 
 
 def test_the_schema_of_the_settings_is_printed_for_editors(seqlab):
